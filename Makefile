@@ -1,0 +1,63 @@
+# What can be done here: `make help`.
+
+CARGO ?= cargo
+FUZZ_SECONDS ?= 10
+SOAK_CASES ?= 100000
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+DESTDIR ?=
+
+.DEFAULT_GOAL := help
+.PHONY: bench demo doc fmt fuzz help install lint soak test
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## Build Longhaul and watch it move a dataset over a long path, on this machine
+	@echo "==> demo: build, then move a dataset (scripts/demo)"
+	scripts/demo
+
+test: ## Run all tests: cargo's, then those in tests/run
+	@echo "==> test: unit, property and integration tests of every crate"
+	$(CARGO) test --workspace --no-fail-fast
+	@if [ -x tests/run ] && [ ! -d tests/run ]; then \
+		echo "==> test: whole-program tests (tests/run)" && tests/run; \
+	fi
+
+lint: ## Check the form of the code and clippy's advice; nothing may be left
+	@echo "==> lint: rustfmt and clippy, warnings are errors"
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+fmt: ## Bring the code into its form
+	@echo "==> fmt: rustfmt on every crate"
+	$(CARGO) fmt --all
+
+doc: ## Build the documentation of every crate; broken links are errors
+	@echo "==> doc: rustdoc on every crate, warnings are errors"
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+fuzz: ## Fuzz every target in fuzz/ for FUZZ_SECONDS each (10)
+	@echo "==> fuzz: every target in fuzz/, $(FUZZ_SECONDS) s each"
+	scripts/fuzz $(FUZZ_SECONDS)
+
+soak: ## Run the tests optimised, with SOAK_CASES cases per property (100000)
+	@echo "==> soak: every test, optimised, $(SOAK_CASES) cases per property; this takes long"
+	PROPTEST_CASES=$(SOAK_CASES) $(CARGO) test --workspace --release
+
+bench: ## Compare with other movers on this machine (first: scripts/bootstrap bench)
+	@echo "==> bench: the same datasets with Longhaul and its peers (bench/run)"
+	bench/run
+
+install: ## Install the program and its service below PREFIX (/usr/local); DESTDIR for packagers
+	@echo "==> install: program, service, user and example configuration to $(DESTDIR)$(PREFIX)"
+	$(CARGO) build --release --locked --package longhaul
+	install -Dm755 "$${CARGO_TARGET_DIR:-target}/release/longhaul" "$(DESTDIR)$(PREFIX)/bin/longhaul"
+	sed 's|/usr/bin/longhaul|$(PREFIX)/bin/longhaul|' packaging/longhaul.service | \
+		install -Dm644 /dev/stdin "$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul.service"
+	install -Dm644 packaging/longhaul.sysusers "$(DESTDIR)$(PREFIX)/lib/sysusers.d/longhaul.conf"
+	install -Dm644 packaging/longhaul.tmpfiles "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/longhaul.conf"
+	install -Dm644 packaging/roots.conf "$(DESTDIR)$(PREFIX)/share/longhaul/roots.conf"
+	install -Dm644 packaging/serve.toml "$(DESTDIR)$(PREFIX)/share/longhaul/serve.toml"
+	[ -e "$(DESTDIR)$(SYSCONFDIR)/longhaul/serve.toml" ] || \
+		install -Dm640 packaging/serve.toml "$(DESTDIR)$(SYSCONFDIR)/longhaul/serve.toml"

@@ -1,0 +1,1 @@
+"""Runs Longhaul and its peers in alternation between two namespaces and reports what each cost."""

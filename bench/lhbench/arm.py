@@ -1,0 +1,78 @@
+"""An arm: one program in one setting. The arms of a scenario take turns."""
+
+import sys
+from dataclasses import dataclass, field
+from typing import Callable
+
+from .errors import ArmFailed, OverLimit
+from .sample import Sample, Spread
+
+LIMIT, LONGHAUL, PEER = "limit", "longhaul", "peer"
+CLEAR, INTEGRITY, PRIVATE, ENCRYPTED, NONE = "clear", "integrity", "private", "encrypted", "-"
+
+
+@dataclass
+class Arm:
+    group: str
+    label: str
+    kind: str
+    protection: str
+    measure: Callable
+    samples: list = field(default_factory=list)
+
+    @property
+    def valid(self):
+        return [sample for sample in self.samples if sample.valid]
+
+    @property
+    def void(self):
+        """One wrong copy makes every number of the arm worthless."""
+        return any(sample.wrong_copy for sample in self.samples)
+
+    def rate(self):
+        return None if self.void else Spread.of(sample.rate_bps for sample in self.valid)
+
+    def cpu(self):
+        return None if self.void else Spread.of(sample.cpu_s_per_gb for sample in self.valid)
+
+    def peak(self):
+        """Largest peak of (source, destination) over all rounds, in bytes."""
+        if self.void or not self.valid:
+            return None
+        return (max(s.peak_source_bytes for s in self.valid), max(s.peak_dest_bytes for s in self.valid))
+
+    def problems(self):
+        return sorted({sample.problem for sample in self.samples if sample.problem})
+
+
+def run_rounds(arms, rounds, scenario):
+    given_up = set()
+    for round_number in range(rounds):
+        for arm in turn(arms, round_number, rounds):
+            if id(arm) in given_up:
+                continue
+            try:
+                sample = arm.measure(round_number)
+            except OverLimit as error:
+                sample = Sample(round_number, problem=str(error))
+                given_up.add(id(arm))
+            except (ArmFailed, OSError) as error:
+                sample = Sample(round_number, problem=f"failed: {error}")
+            arm.samples.append(sample)
+            _say(scenario, round_number, arm, sample)
+
+
+def turn(arms, round_number, rounds):
+    """The order of a round: begins elsewhere each time and runs backwards in odd rounds.
+
+    Neighbours stay neighbours, so arms that are compared share the machine's weather.
+    """
+    start = round_number * max(1, len(arms) // rounds) % len(arms) if arms else 0
+    order = arms[start:] + arms[:start]
+    return order[::-1] if round_number % 2 else order
+
+
+def _say(scenario, round_number, arm, sample):
+    name = " ".join(word for word in (arm.group, arm.label) if word)
+    outcome = sample.problem or f"{sample.rate_bps / 1e9:.2f} Gb/s in {sample.seconds:.2f} s"
+    print(f"({scenario}) round {round_number + 1}: {name}: {outcome}", file=sys.stderr, flush=True)

@@ -1,0 +1,122 @@
+"""Everything this harness knows about Longhaul's command line."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from .arm import LONGHAUL
+from .errors import ArmFailed
+from .peers.base import Peer
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DEFAULT_BINARY = REPOSITORY / "target/release/longhaul"
+_PORT = 4810
+
+
+def find_binary(asked):
+    """The binary to run, built when it is the default one and absent; None when there is none."""
+    binary = Path(asked).resolve() if asked else DEFAULT_BINARY
+    if not asked and not binary.exists() and shutil.which("cargo"):
+        print("building longhaul (release)", file=sys.stderr)
+        subprocess.run(["cargo", "build", "--release", "--bin", "longhaul"], cwd=REPOSITORY, check=False)
+    return binary
+
+
+class _Longhaul(Peer):
+    name = "longhaul"
+    kind = LONGHAUL
+    durable = True
+
+    def __init__(self, binary, protection, posix=False):
+        self._binary = binary
+        self.protection = protection
+        self._environment = {"LONGHAUL_IO": "posix"} if posix else {}
+        self.label = f"longhaul {protection}" + (" (posix)" if posix else "")
+
+    def missing(self):
+        if not self._binary.is_file():
+            return f"binary not found: {self._binary.name}; cargo build --release, or --longhaul PATH"
+        return None
+
+    def _serve(self, root):
+        """Starts the agent over `root` and learns its token and fingerprint."""
+        state = self.bench.directory("longhaul")
+        shutil.rmtree(state)
+        state.mkdir(mode=0o700)
+        ready = state / "ready.json"
+        argv = [self._binary, "serve", "--listen", f"{self.bench.dest.address}:{_PORT}"]
+        argv += ["--root", root, "--ready-file", ready, "--state-dir", state / "agent"]
+        self.server = self.bench.dest.spawn(argv, self.server_log(), self._environment)
+        self.bench.dest.wait_until(
+            lambda: _ready(ready), self.server, self.server_log(), "complete ready file"
+        )
+        self._ready = _ready(ready)
+        self._report = state / "report.json"
+
+    def _client(self, *words):
+        secret = {"LONGHAUL_TOKEN": self._ready["token"]}
+        argv = [self._binary, *words]
+        return self.bench.source.spawn(argv, self.client_log(), {**self._environment, **secret})
+
+
+class LonghaulCopy(_Longhaul):
+    """`longhaul copy` as a user would type it: streams and congestion control are its own choice."""
+
+    def start_server(self, job):
+        self._serve(f"{job.arrival}:rw")
+
+    def run_client(self, job):
+        source = f"{job.dataset.root}/" if job.dataset.is_tree else job.dataset.single
+        return self._client(
+            "copy", "--fingerprint", self._ready["fingerprint"], "--protect", self.protection,
+            "--quiet", "--report", self._report, source, f"lh://{self._ready['address']}{job.arrival}/",
+        )
+
+    def result(self, job, seconds):
+        try:
+            report = json.loads(self._report.read_text())
+        except (OSError, ValueError) as error:
+            raise ArmFailed(f"no report: {error}") from error
+        return job.dataset.total_bytes, seconds, {"report": report}
+
+
+class LonghaulThroughput(_Longhaul):
+    def start_server(self, job):
+        self._serve(self.bench.directory("empty"))
+
+    def run_client(self, job):
+        # A program that is told nothing gets the kernel's default; Longhaul would choose for itself.
+        congestion = job.congestion or self.bench.link.kernel_congestion
+        return self._client(
+            "test", "throughput", self._ready["address"], "--fingerprint", self._ready["fingerprint"],
+            "--streams", job.streams, "--congestion", congestion, "--duration", f"{job.duration_s}s",
+            "--protect", self.protection, "--json",
+        )
+
+    def result(self, job, seconds):
+        summary = _summary(self.bench.source.log_text(self.client_log()))
+        took_s = float(summary.get("seconds", job.duration_s))
+        return int(float(summary["rate_bps"]) * took_s / 8), took_s, {"summary": summary}
+
+
+def _ready(path):
+    """What the agent says of itself; None while it has not said all of it."""
+    try:
+        record = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return record if {"address", "token", "fingerprint"} <= record.keys() else None
+
+
+def _summary(text):
+    """The last JSON line, which must be the summary."""
+    for line in reversed(text.splitlines()):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict) and record.get("event") == "summary" and "rate_bps" in record:
+            return record
+    raise ArmFailed("no summary record with a rate_bps in the output")

@@ -1,0 +1,40 @@
+//! The daemon of a data transfer node: identity, tokens, roots, sessions, metrics.
+//!
+//! `longhaul serve` is [`run`] with a checked [`Config`]; the far end of an ssh start is [`oneshot()`];
+//! `longhaul token` works on a [`TokenStore`]. The bytes themselves are moved by `mover`: this crate
+//! says who may do what ([`policy`]), with which identity, within which bounds, and counts it.
+//!
+//! ```text
+//! serve.toml ┐                       ┌─ identity.pem, token, tokens.toml (state directory)
+//! overrides  ┴▶ Config ─▶ run ─▶ mover::serve(listener, policy, bounds, counters)
+//!                          └───▶ metrics                          ▲
+//!                                                        who may do what: policy
+//! ```
+//!
+//! Time and environment come in as arguments everywhere but in three places at the edge:
+//! [`Environment::of_process`], the clock that [`policy`] checks expiry against, and [`signals`].
+
+#![forbid(unsafe_code)]
+
+pub mod config;
+pub mod error;
+pub mod identity;
+pub mod metrics;
+pub mod oneshot;
+pub mod path;
+pub mod policy;
+mod private;
+mod ready;
+pub mod roots;
+mod run;
+mod stop;
+pub mod tokens;
+
+pub use config::{Config, ConfigError, Environment, Log, Overrides};
+pub use error::AgentError;
+pub use oneshot::{OneshotOptions, oneshot};
+pub use private::StateError;
+pub use roots::{Root, Roots};
+pub use run::{STOP_GRACE, run};
+pub use stop::{Stop, signals};
+pub use tokens::{TokenError, TokenStore};

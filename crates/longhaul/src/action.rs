@@ -1,0 +1,104 @@
+//! What the program does: one [`Action`], made in one place from what was written.
+
+mod copy;
+mod document;
+mod end;
+mod serve;
+mod session;
+mod settings;
+mod show;
+mod test;
+mod token;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap_complete::Shell;
+
+use crate::args::session::SessionArgs;
+use crate::args::test::TestWhat;
+use crate::args::token::TokenWhat;
+use crate::args::{Args, Command};
+use crate::environment::Environment;
+pub(crate) use end::{AgentEnd, End, SshEnd, Trust};
+
+/// Everything the program can do, checked.
+pub(crate) enum Action {
+    /// Copies a dataset.
+    Copy(Box<copy::Copy>),
+    /// Tests throughput.
+    Test(Box<test::Throughput>),
+    /// Runs the agent.
+    Serve(serve::Serve),
+    /// Makes, lists or revokes tokens.
+    Token(TokenWhat),
+    /// Lists, changes or stops sessions.
+    Session(session::Session),
+    /// Prints completions.
+    Completions(Shell),
+    /// Writes manual pages.
+    Man(PathBuf),
+}
+
+impl Action {
+    /// Checks what was written.
+    ///
+    /// # Errors
+    /// When options contradict each other, or something they name cannot be used; nothing was begun then.
+    pub(crate) fn of(args: Args) -> Result<Action> {
+        let environment = Environment::of_process()?;
+        Ok(match args.command {
+            Command::Copy(args) => Action::Copy(Box::new(copy::Copy::of(*args, &environment)?)),
+            Command::Test(args) => match args.what {
+                TestWhat::Throughput(args) => {
+                    Action::Test(Box::new(test::Throughput::of(*args, &environment)?))
+                }
+            },
+            Command::Serve(args) => Action::Serve(serve::Serve::of(args, &environment)?),
+            Command::Token(args) => Action::Token(args.what),
+            Command::Session(SessionArgs { what }) => {
+                Action::Session(session::Session::of(what, &environment))
+            }
+            Command::Completions { shell } => Action::Completions(shell),
+            Command::Man { dir } => Action::Man(dir),
+        })
+    }
+
+    /// Does it. The exit code is in the result, or in the error.
+    ///
+    /// # Errors
+    /// When it could not be done.
+    pub(crate) fn run(self) -> Result<u8> {
+        match self {
+            Action::Copy(copy) => copy.run(),
+            Action::Test(test) => test.run(),
+            Action::Serve(serve) => serve.run(),
+            Action::Token(what) => token::run(what),
+            Action::Session(session) => session.run(),
+            Action::Completions(shell) => document::completions(shell),
+            Action::Man(dir) => document::man(&dir),
+        }
+    }
+}
+
+/// Runs `work` on a runtime of this thread; what it left running does not hold up the end.
+fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let result = runtime.block_on(work);
+    runtime.shutdown_background();
+    result
+}
+
+/// Lets the libraries' log be seen where `LONGHAUL_LOG` asks for it; what they have to tell users comes as events.
+fn log_to_stderr(default: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("LONGHAUL_LOG")
+        .unwrap_or_else(|_| default.into());
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    // A second subscriber could only be this function's own, from an earlier call.
+    let _ = builder.try_init();
+}

@@ -1,0 +1,62 @@
+//! Lines of a throughput test.
+
+use mover::event::Interval;
+
+use super::name;
+
+/// The line above the intervals.
+pub(crate) const HEADER: &str =
+    "  seconds      direction  goodput      retrans  RTT       window    streams  limited by";
+
+/// One interval under [`HEADER`].
+pub(crate) fn line(interval: &Interval) -> String {
+    let seconds = format!("{:.1}-{:.1}", interval.from_s, interval.to_s);
+    let rtt = units::Span::new(std::time::Duration::from_micros(interval.rtt_us)).to_string();
+    let limit = interval
+        .limit
+        .as_ref()
+        .map_or_else(|| "-".to_owned(), name::words);
+    let text = format!(
+        "  {seconds:<11}  {:<9}  {:<11}  {:<7}  {rtt:<8}  {:<8}  {:<7}  {limit}",
+        interval.direction,
+        name::rate(interval.rate_bps),
+        interval.retransmits,
+        name::bytes(interval.cwnd_bytes),
+        interval.streams,
+    );
+    text.trim_end().to_owned()
+}
+
+#[test]
+fn columns_stand_under_their_heads() {
+    let interval = Interval {
+        from_s: 59.0,
+        to_s: 60.0,
+        bytes: 1,
+        rate_bps: 941_234_567_891,
+        retransmits: 12,
+        rtt_us: 100_200,
+        cwnd_bytes: 4_999_999_999,
+        streams: 16,
+        direction: "forward",
+        limit: None,
+    };
+    let line = line(&interval);
+    assert_eq!(
+        line,
+        "  59.0-60.0    forward    941.2 Gb/s   12       100ms     5 GB      16       -"
+    );
+    for (head, cell) in [
+        ("direction", "forward"),
+        ("goodput", "941.2"),
+        ("retrans", "12 "),
+        ("RTT", "100ms"),
+        ("window", "5 GB"),
+        ("streams", "16"),
+        ("limited", "-"),
+    ] {
+        let under = &line[HEADER.find(head).unwrap()..];
+        assert!(under.starts_with(cell), "{head}: {under}");
+    }
+    assert!(HEADER.len() <= super::COLUMNS_MAX);
+}

@@ -1,0 +1,320 @@
+//! The table at the end, for people.
+
+use mover::event::Summary;
+
+use super::COLUMNS_MAX;
+use super::name::{bytes, percent, rate, span, thousands, words};
+
+/// Files that failed which the table lists; the report has all of them.
+const ERRORS_SHOWN: usize = 10;
+/// Limiting factors that the table lists.
+const LIMITS_SHOWN: usize = 4;
+/// Columns of the names on the left.
+const NAMES: usize = 12;
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A copy.
+    Copy,
+    /// A copy that only says what it would do.
+    DryRun,
+    /// A throughput test.
+    Test,
+}
+
+/// The table, each line of at most 100 columns.
+pub(crate) fn table(summary: &Summary, kind: Kind) -> String {
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    match kind {
+        Kind::Test => rows.push(("received", bytes(summary.bytes))),
+        Kind::Copy | Kind::DryRun => rows.extend(dataset(summary)),
+    }
+    if kind != Kind::DryRun {
+        rows.extend(path(summary));
+        rows.extend(cost(summary));
+    }
+    rows.extend(sweep(summary));
+    let mut text = String::new();
+    for (name, value) in rows {
+        text.push_str(&fitted(&format!("{name:<NAMES$}{value}")));
+    }
+    text.push_str(&errors(summary));
+    text
+}
+
+fn dataset(summary: &Summary) -> Vec<(&'static str, String)> {
+    let mut files = format!(
+        "{} of {}",
+        thousands(summary.files_placed),
+        thousands(summary.files)
+    );
+    let others = [
+        (summary.files_skipped, "skipped"),
+        (summary.files_failed, "failed"),
+        (summary.deleted, "deleted"),
+    ];
+    for (count, what) in others.iter().filter(|(count, _)| *count > 0) {
+        files.push_str(&format!(", {} {what}", thousands(*count)));
+    }
+    let mut rows = vec![("dataset", bytes(summary.bytes)), ("files", files)];
+    rows.extend(
+        summary
+            .digests_file
+            .as_ref()
+            .map(|file| ("digests", file.escape_debug().to_string())),
+    );
+    rows
+}
+
+fn path(summary: &Summary) -> Vec<(&'static str, String)> {
+    let rtt = units::Span::new(std::time::Duration::from_micros(summary.rtt_us));
+    let plural = if summary.streams == 1 { "" } else { "s" };
+    let congestion = summary
+        .congestion
+        .as_deref()
+        .unwrap_or("default congestion control");
+    let mut rows = vec![
+        (
+            "moved",
+            format!("{} in {}", bytes(summary.bytes_sent), span(summary.seconds)),
+        ),
+        ("goodput", rate(summary.rate_bps)),
+        (
+            "path",
+            format!(
+                "{} stream{plural}, {congestion}, RTT {rtt}, {} retransmits",
+                summary.streams,
+                thousands(summary.retransmits)
+            ),
+        ),
+        (
+            "protection",
+            format!(
+                "{}, {} chunks verified",
+                words(&summary.protection),
+                thousands(summary.chunks_verified)
+            ),
+        ),
+    ];
+    rows.extend(summary.reverse_rate_bps.map(|bps| ("reverse", rate(bps))));
+    if summary.repaired > 0 || summary.reconnects > 0 {
+        rows.push((
+            "trouble",
+            format!(
+                "{} chunks sent again, {} reconnects",
+                thousands(summary.repaired),
+                summary.reconnects
+            ),
+        ));
+    }
+    rows
+}
+
+fn cost(summary: &Summary) -> Vec<(&'static str, String)> {
+    let cpu = summary.cpu_s_per_gb;
+    let memory = &summary.peak_rss_bytes;
+    let mut rows = vec![
+        (
+            "CPU",
+            format!(
+                "{:.2} s per GB at the source, {:.2} at the destination",
+                cpu.source, cpu.destination
+            ),
+        ),
+        (
+            "memory",
+            format!(
+                "{} at the source, {} at the destination",
+                bytes(memory.source),
+                bytes(memory.destination)
+            ),
+        ),
+    ];
+    if !summary.io.source.is_empty() || !summary.io.destination.is_empty() {
+        rows.push((
+            "I/O",
+            format!(
+                "{} at the source, {} at the destination",
+                summary.io.source, summary.io.destination
+            ),
+        ));
+    }
+    let mut limits: Vec<(&String, &f64)> = summary
+        .limits
+        .iter()
+        .filter(|(_, share)| **share >= 0.005)
+        .collect();
+    limits.sort_by(|a, b| b.1.total_cmp(a.1));
+    let shown: Vec<String> = limits
+        .iter()
+        .take(LIMITS_SHOWN)
+        .map(|(limit, share)| format!("{} {}", limit.replace('_', " "), percent(**share)))
+        .collect();
+    if !shown.is_empty() {
+        rows.push(("limited by", shown.join(", ")));
+    }
+    rows
+}
+
+fn sweep(summary: &Summary) -> Vec<(&'static str, String)> {
+    let steps = summary.sweep.iter().map(|step| {
+        (
+            "",
+            format!("{:>4} streams  {}", step.streams, rate(step.rate_bps)),
+        )
+    });
+    let mut rows: Vec<_> = steps.collect();
+    rows.extend(
+        summary
+            .knee
+            .map(|knee| ("knee", format!("{knee} streams: more do not help"))),
+    );
+    rows
+}
+
+fn errors(summary: &Summary) -> String {
+    let failed = summary.errors.iter().take(ERRORS_SHOWN);
+    let mut text: String = failed
+        .map(|file| {
+            fitted(&format!(
+                "{}: {}: {}",
+                file.outcome,
+                file.path,
+                file.why.as_deref().unwrap_or("no reason given")
+            ))
+        })
+        .collect();
+    let more = summary
+        .files_failed
+        .saturating_sub(summary.errors.len().min(ERRORS_SHOWN) as u64);
+    if more > 0 {
+        text.push_str(&format!(
+            "and {} more: --report FILE lists them all\n",
+            thousands(more)
+        ));
+    }
+    text
+}
+
+/// A line with its end cut off at 100 columns.
+fn fitted(line: &str) -> String {
+    let line = line.trim_end();
+    if line.chars().count() <= COLUMNS_MAX {
+        return format!("{line}\n");
+    }
+    let cut: String = line.chars().take(COLUMNS_MAX - 1).collect();
+    format!("{cut}…\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use mover::event::{CpuPerGb, Ends, FileEvent, SweepStep};
+
+    use super::*;
+
+    fn failed(path: &str) -> FileEvent {
+        FileEvent {
+            path: path.into(),
+            path_bytes: None,
+            outcome: "failed",
+            size: 1,
+            why: Some("permission denied".into()),
+            digest: None,
+        }
+    }
+
+    fn typical() -> Summary {
+        Summary {
+            bytes: 987_654_321_000,
+            bytes_sent: 123_456_789_012,
+            files: 50_000,
+            files_placed: 49_000,
+            files_skipped: 988,
+            files_failed: 12,
+            seconds: 93.5,
+            rate_bps: 9_412_345_678,
+            retransmits: 1_234,
+            rtt_us: 100_200,
+            streams: 4,
+            chunks_verified: 29_434,
+            cpu_s_per_gb: CpuPerGb {
+                source: 0.154,
+                destination: 0.316,
+                total: 0.47,
+            },
+            peak_rss_bytes: Ends {
+                source: 300_000_000,
+                destination: 400_000_000,
+            },
+            io: Ends {
+                source: "io_uring direct".into(),
+                destination: "posix".into(),
+            },
+            limits: [
+                ("network".to_owned(), 0.83),
+                ("source_disk".to_owned(), 0.165),
+                ("rate_limit".to_owned(), 0.001),
+            ]
+            .into(),
+            congestion: Some("cubic".into()),
+            errors: (0..12).map(|n| failed(&format!("dir/{n}"))).collect(),
+            ..Summary::default()
+        }
+    }
+
+    #[test]
+    fn a_copy() {
+        let text = table(&typical(), Kind::Copy);
+        let expected = "\
+dataset     987.7 GB
+files       49,000 of 50,000, 988 skipped, 12 failed
+moved       123.5 GB in 1m33s
+goodput     9.412 Gb/s
+path        4 streams, cubic, RTT 100ms, 1,234 retransmits
+protection  private, 29,434 chunks verified
+CPU         0.15 s per GB at the source, 0.32 at the destination
+memory      300 MB at the source, 400 MB at the destination
+I/O         io_uring direct at the source, posix at the destination
+limited by  network 83 %, source disk 16 %
+failed: dir/0: permission denied
+";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(
+            text.ends_with(
+                "failed: dir/9: permission denied\nand 2 more: --report FILE lists them all\n"
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_sweep_names_its_knee() {
+        let steps = [(1, 2_000_000_000), (2, 3_500_000_000)]
+            .map(|(streams, rate_bps)| SweepStep { streams, rate_bps });
+        let text = table(
+            &Summary {
+                sweep: steps.to_vec(),
+                knee: Some(2),
+                ..typical()
+            },
+            Kind::Test,
+        );
+        assert!(text.contains("               1 streams  2 Gb/s\n               2 streams  3.5 Gb/s\nknee        2 streams: more do not help\n"), "{text}");
+        assert!(!text.contains("files") || text.contains("dir/"), "{text}");
+    }
+
+    #[test]
+    fn no_line_is_wider_than_100_columns() {
+        let mut summary = typical();
+        summary.errors = vec![failed(&"é".repeat(300))];
+        summary.bytes = u64::MAX;
+        for kind in [Kind::Copy, Kind::DryRun, Kind::Test] {
+            let text = table(&summary, kind);
+            assert!(
+                text.lines().all(|line| line.chars().count() <= COLUMNS_MAX),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! From an end as the user named it to a place that the mover can reach.
+
+pub(crate) mod address;
+pub(crate) mod ssh;
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use mover::request::{Fingerprint, Judge, Place, Reach, Remote};
+
+use crate::action::{AgentEnd, End, Trust};
+use crate::known_hosts::{Known, KnownHosts};
+use crate::output::note;
+use address::Families;
+use ssh::SshLogin;
+
+/// An end that can be reached.
+pub(crate) struct Reached {
+    /// For the mover.
+    pub(crate) place: Place,
+    /// What keeps the far end alive, if it was started over ssh.
+    login: Option<SshLogin>,
+}
+
+impl Reached {
+    /// Ends what was started for it.
+    pub(crate) async fn end(self) {
+        if let Some(login) = self.login {
+            login.end().await;
+        }
+    }
+}
+
+/// Finds addresses, starts what has to be started. `quiet` leaves out what is not an error.
+///
+/// # Errors
+/// When a name has no address, or the far end could not be started.
+pub(crate) async fn reach(end: End, families: Families, quiet: bool) -> Result<Reached> {
+    let alone = |place| Reached { place, login: None };
+    Ok(match end {
+        End::Local(paths) => alone(Place::Local(paths)),
+        End::Pipe => alone(Place::Pipe),
+        End::Agent(agent, paths) => {
+            alone(Place::Agent(remote(agent, families, quiet).await?, paths))
+        }
+        End::Ssh(end, paths) => {
+            let login = ssh::start(&end, families).await?;
+            Reached {
+                place: Place::Agent(login.remote.clone(), paths),
+                login: Some(login),
+            }
+        }
+    })
+}
+
+async fn remote(end: AgentEnd, families: Families, quiet: bool) -> Result<Remote> {
+    let addresses = address::of_agent(&end.agent, families).await?;
+    let name = end
+        .agent
+        .hosts
+        .first()
+        .map(ToString::to_string)
+        .unwrap_or_default();
+    let judge = match end.trust {
+        Trust::Pinned(pin) => only(pin, format!("{} was to have", end.agent)),
+        Trust::KnownHosts(known) => known_host(known, name, quiet),
+    };
+    Ok(Remote {
+        reach: Reach::Connect(addresses),
+        judge,
+        token: end.token,
+        label: end.agent.to_string(),
+    })
+}
+
+/// Trusts one fingerprint; `who_was_to_have` it is for the text of a refusal.
+fn only(pin: Fingerprint, who_was_to_have: String) -> Judge {
+    Arc::new(move |found: &Fingerprint| match *found == pin {
+        true => Ok(()),
+        false => Err(format!(
+            "{who_was_to_have} the fingerprint {pin}, but what answers has {found}: somebody may be in between, or it was given a new identity"
+        )),
+    })
+}
+
+/// Trusts what is pinned, and pins what is new.
+fn known_host(known: KnownHosts, name: String, quiet: bool) -> Judge {
+    Arc::new(move |found: &Fingerprint| match known.check(&name, found) {
+        Ok(Known::Pinned) if !quiet => {
+            note(&format!(
+                "first contact with {name}: its fingerprint {found} is pinned in {}",
+                known.path().display()
+            ));
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+        Err(refused) => Err(crate::exit::one_line(&refused.into())),
+    })
+}

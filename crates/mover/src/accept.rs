@@ -1,0 +1,245 @@
+//! The accepting port: tells control connections from data streams by their first byte, and lets in who
+//! proves to belong.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use proto::control::{Control, Hello, Settings};
+use proto::hello::{HELLO, SessionId, SessionKey, announced, refusal, status};
+use proto::limits::FRAME_MAX_UNAUTHENTICATED;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio_rustls::{TlsAcceptor, TlsStream};
+
+use crate::link;
+use crate::net::Opened;
+use crate::net::open;
+use crate::server::{Counters, Listener};
+
+/// How long a connection may take to prove itself.
+const PROVE: Duration = Duration::from_secs(10);
+/// First byte of a TLS record that carries a handshake.
+const TLS_HANDSHAKE: u8 = 0x16;
+/// Authenticated control connections waiting for their session.
+pub const CONTROLS_MAX: usize = 64;
+
+/// A control connection that has said hello.
+pub struct Controller {
+    /// The connection.
+    pub stream: TlsStream<TcpStream>,
+    /// What it said.
+    pub hello: Hello,
+    /// Where it comes from.
+    pub from: SocketAddr,
+}
+
+/// Where streams of a session go.
+struct Door {
+    key: SessionKey,
+    settings: Settings,
+    arrive: mpsc::Sender<Opened>,
+    seen: HashSet<u16>,
+    left: usize,
+}
+
+/// What an accepting port shares with its sessions.
+pub struct Hub {
+    doors: Mutex<HashMap<SessionId, Door>>,
+    handshakes: Semaphore,
+    /// Data streams that may still be opened.
+    streams: Arc<Semaphore>,
+    counters: Arc<Counters>,
+}
+
+/// A session's door; closed when it is dropped.
+pub struct DoorKeeper {
+    hub: Arc<Hub>,
+    session: SessionId,
+}
+
+impl Drop for DoorKeeper {
+    fn drop(&mut self) {
+        self.hub.doors.lock().expect("no panic under the lock").remove(&self.session);
+    }
+}
+
+impl Hub {
+    /// A hub that lets in so many handshakes and streams at once.
+    #[must_use]
+    pub fn new(handshakes: usize, streams: usize, counters: Arc<Counters>) -> Arc<Hub> {
+        let streams = Arc::new(Semaphore::new(streams));
+        Arc::new(Hub { doors: Mutex::default(), handshakes: Semaphore::new(handshakes), streams, counters })
+    }
+
+    /// Data streams that may still be opened.
+    #[must_use]
+    pub fn streams_left(&self) -> usize {
+        self.streams.available_permits()
+    }
+
+    /// Opens the door for a session's streams.
+    pub fn door(self: &Arc<Hub>, session: SessionId, key: SessionKey, settings: &Settings) -> (mpsc::Receiver<Opened>, DoorKeeper) {
+        let (arrive, arrivals) = mpsc::channel(usize::from(settings.streams_max).clamp(1, 64));
+        let left = usize::from(u16::MAX);
+        let door = Door { key, settings: settings.clone(), arrive, seen: HashSet::new(), left };
+        self.doors.lock().expect("no panic under the lock").insert(session, door);
+        (arrivals, DoorKeeper { hub: self.clone(), session })
+    }
+
+    /// Finds the door of a stream that announces itself; a number is good once, so a stream cannot be played
+    /// back or pushed aside.
+    fn enter(&self, session: &SessionId, stream: u16) -> Option<(SessionKey, Settings, mpsc::Sender<Opened>)> {
+        let mut doors = self.doors.lock().expect("no panic under the lock");
+        let door = doors.get_mut(session)?;
+        if door.left == 0 || door.seen.contains(&stream) {
+            return None;
+        }
+        Some((door.key.clone(), door.settings.clone(), door.arrive.clone()))
+    }
+
+    /// Marks a stream's number as used, once it has proved itself.
+    fn used(&self, session: &SessionId, stream: u16) -> bool {
+        let mut doors = self.doors.lock().expect("no panic under the lock");
+        doors.get_mut(session).is_some_and(|door| {
+            door.left = door.left.saturating_sub(1);
+            door.seen.insert(stream)
+        })
+    }
+}
+
+/// Accepts until `stop` turns true; control connections go to `controls`.
+///
+/// # Errors
+/// When the socket is of no use.
+pub async fn accept_all(
+    listener: &Listener,
+    hub: Arc<Hub>,
+    controls: mpsc::Sender<Controller>,
+    mut stop: watch::Receiver<bool>,
+) -> std::io::Result<()> {
+    let tls = crate::tls::server(&listener.identity).map_err(std::io::Error::other)?;
+    let acceptor = TlsAcceptor::from(tls);
+    let socket = listener.socket.try_clone()?;
+    socket.set_nonblocking(true)?;
+    let socket = tokio::net::TcpListener::from_std(socket)?;
+    loop {
+        let accepted = tokio::select! {
+            accepted = socket.accept() => accepted,
+            () = crate::session::stopped(&mut stop) => return Ok(()),
+        };
+        let (stream, from) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of descriptors, or a connection that died in the queue: neither ends the service.
+                tracing::warn!(%error, "accepting a connection");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (hub, acceptor, controls) = (hub.clone(), acceptor.clone(), controls.clone());
+        tokio::spawn(async move {
+            let Ok(_permit) = hub.handshakes.try_acquire() else {
+                hub.counters.refused.fetch_add(1, Ordering::Relaxed);
+                return;
+            };
+            match tokio::time::timeout(PROVE, prove(stream, from, &hub, acceptor, controls)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(why)) => {
+                    hub.counters.refused.fetch_add(1, Ordering::Relaxed);
+                    tracing::info!(%from, why, "connection refused");
+                }
+                Err(_) => {
+                    hub.counters.refused.fetch_add(1, Ordering::Relaxed);
+                    tracing::info!(%from, "connection took too long to prove itself");
+                }
+            }
+        });
+    }
+}
+
+async fn prove(
+    mut stream: TcpStream,
+    from: SocketAddr,
+    hub: &Arc<Hub>,
+    acceptor: TlsAcceptor,
+    controls: mpsc::Sender<Controller>,
+) -> Result<(), String> {
+    let mut first = [0];
+    stream.peek(&mut first).await.map_err(|e| e.to_string())?;
+    if first[0] != TLS_HANDSHAKE {
+        let coming = data_stream(&mut stream, hub).await?;
+        return forward(stream, coming, hub).await;
+    }
+    stream.set_nodelay(true).map_err(|e| e.to_string())?;
+    let tls = acceptor.accept(stream).await.map_err(|e| format!("TLS: {e}"))?;
+    let mut tls = TlsStream::Server(tls);
+    match link::read(&mut tls, FRAME_MAX_UNAUTHENTICATED).await {
+        Ok(Control::Hello(hello)) => {
+            controls.try_send(Controller { stream: tls, hello, from }).map_err(|_| "too many connections wait for a session".to_owned())
+        }
+        Ok(_) => Err("it did not say hello first".to_owned()),
+        Err(error) => Err(crate::session::chain(&error)),
+    }
+}
+
+struct Coming {
+    hello: [u8; HELLO],
+    session: SessionId,
+    stream: u16,
+    key: SessionKey,
+    settings: Settings,
+    arrive: mpsc::Sender<Opened>,
+}
+
+/// Reads the first message of a data stream and finds its session.
+async fn data_stream(stream: &mut TcpStream, hub: &Arc<Hub>) -> Result<Coming, String> {
+    let mut hello = [0; HELLO];
+    stream.read_exact(&mut hello).await.map_err(|e| e.to_string())?;
+    let said = announced(&hello).map_err(|e| e.to_string())?;
+    match hub.enter(&said.session, said.stream) {
+        Some((key, settings, arrive)) => Ok(Coming { hello, session: said.session, stream: said.stream, key, settings, arrive }),
+        None => {
+            let _ = stream.write_all(&refusal(status::NO_SESSION)).await;
+            Err("a data stream names no session that is open, or a number that was used".to_owned())
+        }
+    }
+}
+
+async fn forward(mut stream: TcpStream, coming: Coming, hub: &Arc<Hub>) -> Result<(), String> {
+    let Coming { hello, session, stream: id, key, settings, arrive } = coming;
+    let Ok(permit) = hub.streams.clone().try_acquire_owned() else {
+        let _ = stream.write_all(&refusal(status::FULL)).await;
+        return Err("no data stream is left in the budget".to_owned());
+    };
+    let mut opened = open::accept(stream, hello, key, id, &settings).await.map_err(|e| crate::session::chain(&e))?;
+    if !hub.used(&session, id) {
+        return Err("the number of a data stream was used before".to_owned());
+    }
+    opened.permit = Some(Permit::new(permit, hub.counters.clone()));
+    arrive.send(opened).await.map_err(|_| "the session has ended".to_owned())
+}
+
+/// A place in the budget of streams, given back when the stream is gone.
+#[derive(Debug)]
+pub struct Permit {
+    _permit: tokio::sync::OwnedSemaphorePermit,
+    counters: Arc<Counters>,
+}
+
+impl Permit {
+    fn new(permit: tokio::sync::OwnedSemaphorePermit, counters: Arc<Counters>) -> Permit {
+        counters.streams_active.fetch_add(1, Ordering::Relaxed);
+        Permit { _permit: permit, counters }
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let active: &AtomicU64 = &self.counters.streams_active;
+        active.fetch_sub(1, Ordering::Relaxed);
+    }
+}

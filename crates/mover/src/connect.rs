@@ -1,0 +1,171 @@
+//! Reaching an agent: TCP, TLS, hello, welcome, open.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use proto::control::{Code, Control, Hello, Open, Opened, Refusal, Settings, VERSION_MAX, VERSION_MIN, Welcome, negotiate};
+use proto::hello::SessionKey;
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio_rustls::{TlsConnector, TlsStream};
+
+use crate::accept::{CONTROLS_MAX, Hub, accept_all};
+use crate::link::{self, Link, LinkError};
+use crate::net::open::connect as connect_tcp;
+use crate::request::{Limits, Reach, Remote};
+use crate::server::Counters;
+use crate::session::SessionError;
+use crate::session::streams::Ways;
+
+/// How long the handshake after TCP may take.
+const SHAKE: Duration = Duration::from_secs(15);
+/// Name and version of this program, for logs of the other end.
+pub const PROGRAM: &str = concat!("longhaul ", env!("CARGO_PKG_VERSION"));
+
+/// An agent that has let us in.
+pub struct Connected {
+    stream: TlsStream<TcpStream>,
+    ways: Way,
+}
+
+enum Way {
+    Dial { to: Vec<SocketAddr>, from: Vec<std::net::IpAddr> },
+    Wait { hub: Arc<Hub>, stop: watch::Sender<bool> },
+}
+
+/// A session that is open at the other end.
+pub struct Session {
+    /// The control connection.
+    pub link: Link,
+    /// What the agent answered.
+    pub opened: Opened,
+    /// The session's key.
+    pub key: SessionKey,
+    /// How its streams come.
+    pub ways: Ways,
+    /// Kept while the session runs: the port that the agent connects to.
+    pub keep: Option<Keep>,
+}
+
+/// Keeps the accepting port of a reversed connection open.
+pub struct Keep {
+    _door: crate::accept::DoorKeeper,
+    _stop: watch::Sender<bool>,
+}
+
+/// Reaches an agent and says hello.
+///
+/// # Errors
+/// When it cannot be reached, is not the one meant, or does not let us in.
+pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Result<Connected, SessionError> {
+    match &remote.reach {
+        Reach::Connect(addresses) => {
+            let mut last = None;
+            for (n, address) in addresses.iter().enumerate() {
+                let bind = (!limits.bind.is_empty()).then(|| limits.bind[n % limits.bind.len()]);
+                match connect_tcp(*address, bind, settings).await {
+                    Ok(tcp) => {
+                        let mut stream = tls_client(tcp, remote).await?;
+                        hello(&mut stream, remote, false).await?;
+                        // The address that answered comes first for streams too.
+                        let mut to = addresses.clone();
+                        to.swap(0, n);
+                        return Ok(Connected { stream, ways: Way::Dial { to, from: limits.bind.clone() } });
+                    }
+                    Err(error) => last = Some(error),
+                }
+            }
+            let why = last.map_or("no address".to_owned(), |e| crate::session::chain(&e));
+            Err(LinkError::Lost(std::io::Error::other(format!("{}: {why}", remote.label))).into())
+        }
+        Reach::Accept(listener) => {
+            let (controls, mut arriving) = mpsc::channel(CONTROLS_MAX);
+            let (stop, stopped) = watch::channel(false);
+            let hub = Hub::new(16, 256, Arc::new(Counters::default()));
+            let (listener, accepting) = (listener.clone(), hub.clone());
+            tokio::spawn(async move { accept_all(&listener, accepting, controls, stopped).await });
+            let wait = async {
+                loop {
+                    let mut control = arriving.recv().await?;
+                    if control.hello.reverse && verify_slices_are_equal(control.hello.token.as_bytes(), remote.token.as_bytes()).is_ok() {
+                        let welcome = Welcome { version: VERSION_MAX, program: PROGRAM.to_owned() };
+                        link::write(&mut control.stream, &Control::Welcome(welcome)).await.ok()?;
+                        return Some(control.stream);
+                    }
+                }
+            };
+            let stream = tokio::time::timeout(limits.timeout, wait).await.ok().flatten();
+            let lost = || LinkError::Lost(std::io::Error::other(format!("{} did not connect back", remote.label)));
+            Ok(Connected { stream: stream.ok_or_else(lost)?, ways: Way::Wait { hub, stop } })
+        }
+    }
+}
+
+/// TLS to an agent whose fingerprint the judge accepts.
+pub(crate) async fn tls_client(tcp: TcpStream, remote: &Remote) -> Result<TlsStream<TcpStream>, SessionError> {
+    let refusal = Arc::new(Mutex::new(None));
+    let config = crate::tls::client(remote.judge.clone(), refusal.clone()).map_err(|e| SessionError::Fatal(e.to_string()))?;
+    let _ = tcp.set_nodelay(true);
+    let connector = TlsConnector::from(config);
+    let shaken = tokio::time::timeout(SHAKE, connector.connect(crate::tls::server_name(), tcp)).await;
+    match shaken {
+        Ok(Ok(stream)) => Ok(TlsStream::Client(stream)),
+        Ok(Err(error)) => match refusal.lock().expect("nobody panics with it").take() {
+            Some(text) => Err(SessionError::Fatal(text)),
+            None => Err(LinkError::Lost(error).into()),
+        },
+        Err(_) => Err(LinkError::Silent(SHAKE).into()),
+    }
+}
+
+/// Says hello and waits for the welcome.
+pub(crate) async fn hello(stream: &mut TlsStream<TcpStream>, remote: &Remote, reverse: bool) -> Result<(), SessionError> {
+    let hello = Hello { versions: (VERSION_MIN, VERSION_MAX), token: remote.token.clone(), program: PROGRAM.to_owned(), reverse };
+    link::write(stream, &Control::Hello(hello)).await?;
+    let answer = tokio::time::timeout(SHAKE, link::read(stream, proto::limits::FRAME_MAX_UNAUTHENTICATED));
+    match answer.await.map_err(|_| LinkError::Silent(SHAKE))?? {
+        Control::Welcome(welcome) if negotiate((welcome.version, welcome.version)).is_some() => {
+            tracing::debug!(peer = welcome.program, version = welcome.version, "welcome");
+            Ok(())
+        }
+        Control::Welcome(welcome) => {
+            let text = format!("{} speaks version {} of the protocol, this end {VERSION_MIN} to {VERSION_MAX}", remote.label, welcome.version);
+            Err(LinkError::Refused(Refusal { code: Code::Version, text }).into())
+        }
+        Control::Refused(why) => Err(LinkError::Refused(why).into()),
+        other => Err(LinkError::Protocol(format!("unexpected answer {other:?}")).into()),
+    }
+}
+
+impl Connected {
+    /// Asks for a session.
+    ///
+    /// # Errors
+    /// When the agent refuses.
+    pub async fn open(mut self, open: Open) -> Result<Session, SessionError> {
+        link::write(&mut self.stream, &Control::Open(open)).await?;
+        let answer = tokio::time::timeout(SHAKE * 4, link::read(&mut self.stream, proto::limits::FRAME_MAX));
+        let opened = match answer.await.map_err(|_| LinkError::Silent(SHAKE * 4))?? {
+            Control::Opened(opened) => opened,
+            Control::Refused(why) => return Err(LinkError::Refused(why).into()),
+            other => return Err(LinkError::Protocol(format!("unexpected answer {other:?}")).into()),
+        };
+        let failed = |e: rustls::Error| SessionError::Fatal(format!("deriving the session's key: {e}"));
+        let key = crate::tls::session_key(&self.stream, &opened.session).map_err(failed)?;
+        let (ways, keep) = match self.ways {
+            Way::Dial { mut to, from } => {
+                to.extend(opened.addresses.iter().filter_map(|a| a.parse::<SocketAddr>().ok()));
+                let mut seen = std::collections::HashSet::new();
+                to.retain(|a| seen.insert(*a));
+                (Ways::Dial { to, from }, None)
+            }
+            Way::Wait { hub, stop } => {
+                let (arrivals, door) = hub.door(opened.session, key.clone(), &opened.settings);
+                (Ways::Wait(arrivals), Some(Keep { _door: door, _stop: stop }))
+            }
+        };
+        Ok(Session { link: Link::new(self.stream), opened, key, ways, keep })
+    }
+}

@@ -1,0 +1,27 @@
+//! What a session decides about itself: how fast, over how many streams, with what buffers, what held
+//! it back, and when to give up.
+//!
+//! | module | decides | asked |
+//! |---|---|---|
+//! | [`pace`] | what each stream may send, so that the session holds its set point | every 50 to 100 ms |
+//! | [`tuner`] | how many streams to use | once a second |
+//! | [`attribution`] | what limited the last second | once a second |
+//! | [`buffers`] | the size of a stream's send buffer | when a stream opens, when its path is known better |
+//! | [`retry`] | whether and when to connect again | after a lost connection |
+//!
+//! ```text
+//!   tcp_info ─┬─▶ Pacer ──▶ SO_MAX_PACING_RATE per stream, allowance for the senders
+//!             └─▶ attribute ──▶ Limit ─┬─▶ progress, summary, metrics
+//!   telemetry ──▶     │                └─▶ StreamTuner ──▶ streams to open or end
+//! ```
+//!
+//! All of it is pure: the time since the session began comes in as `now`, randomness as a number, what
+//! the kernel says as counters; what is to be done comes out. Shares are integers, per mille
+//! ([`PerMille`](attribution::PerMille)) or parts per million, so that the same inputs give the same
+//! decision everywhere.
+
+pub mod attribution;
+pub mod buffers;
+pub mod pace;
+pub mod retry;
+pub mod tuner;

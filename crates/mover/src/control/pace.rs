@@ -1,0 +1,336 @@
+//! Holding a set point over many streams.
+//!
+//! A set point is a [`Rate`]: IP packets with their headers and retransmissions, summed over the
+//! session's streams. Two instruments hold it together:
+//!
+//! - **The gate** counts what senders hand to the kernel, a sliding second long, and corrects it by what
+//!   sockets' queues took in or gave. It is exact, and what one stream does not take another may at once.
+//!   But it works in whole records, and does not see what a queue lets go between two ticks.
+//! - **The kernel's pacing** spaces the packets of each stream (`SO_MAX_PACING_RATE`, payload bytes per
+//!   second). The set point is shared out among streams by what they can use.
+//!
+//! ```text
+//!            ┌────────────── set point ───────────────┐
+//!            ▼                                        ▼
+//!  senders ─gate─▶ socket queues ──pacing per stream──▶ wire
+//!            ▲                          ▲             │ bytes sent, retransmitted, waiting
+//!            └── queues, retransmissions┴─────────────┘
+//! ```
+//!
+//! Which of them leads depends on what a record is at the set point. Up to 6 ms (from 350 Mb/s on, with
+//! fitted records from 7 Mb/s on) the gate leads: pacing is set above the shares, it smooths and lets a stream take over what another
+//! leaves. Below, and for streams with a long queue, pacing leads: it is set to the share, corrected by
+//! what the kernel was seen to make of it. Queues are kept short by the low-water mark that goes with
+//! pacing, so that a change of the set point meets little that was handed over before.
+//!
+//! The promise: no second above the set point by more than 1 % or by the packets that one pacing step
+//! of each stream releases together, whichever is more; the mean of any 10 s within 1 % while there is
+//! something to send and a way to send it; a change complete within 200 ms. What the network or the host
+//! takes away is made up for only as far as no second gets too much.
+
+mod gate;
+mod kernel;
+mod reading;
+mod second;
+mod share;
+mod stream;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use proto::limits::RECORD_PAYLOAD_MAX;
+use proto::record;
+use units::{Bytes, Rate, WireOverhead};
+
+use gate::{Gate, TAKE_PS_MAX};
+use kernel::Kernel;
+pub use reading::Reading;
+use second::Second;
+use share::Want;
+use stream::{Stream, Traffic};
+
+/// Keeps the streams of one session at its set point.
+///
+/// Use: [`add`](Pacer::add) each stream with its first reading; every 50 to 100 ms
+/// [`tick`](Pacer::tick) with a reading of each, then apply [`changes`](Pacer::changes) in their order;
+/// at least every 5 ms, book what the senders took with [`took`](Pacer::took) and tell them the
+/// [`allowance`](Pacer::allowance).
+///
+/// Cost: a tick sorts the streams; an allowance is a few additions.
+#[derive(Debug)]
+pub struct Pacer {
+    set_point: Option<Rate>,
+    streams: BTreeMap<u16, Stream>,
+    gate: Gate,
+    kernel: Kernel,
+    second: Second,
+    /// Of the session's traffic as a mix.
+    overhead: WireOverhead,
+    ticked: Duration,
+    /// The highest of the set points that were given up since the last tick.
+    highest: Option<Rate>,
+    /// Senders keep to [`Pacer::record_payload_bytes`].
+    fitted: bool,
+}
+
+/// What to set on a stream's socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// Number of the stream in the session.
+    pub stream: u16,
+    /// Bytes of payload per second for `SO_MAX_PACING_RATE`; `None` is no limit (`u64::MAX` for the
+    /// kernel). Never 0, which the kernel takes for no limit.
+    pub pacing_bytes_per_s: Option<u64>,
+    /// Bytes that may wait in the socket to be sent for the first time, for `TCP_NOTSENT_LOWAT`;
+    /// `None` is no limit (`u32::MAX` for the kernel). Without it the bounds hold, but streams that come
+    /// and go cost more of the mean.
+    pub waiting_bytes: Option<u32>,
+}
+
+/// How long a fitted record lasts at a stream's share of the set point.
+const RECORD_TIME: Duration = Duration::from_millis(3);
+/// Smallest record that is worth its header: 1.2 % of it.
+const RECORD_PAYLOAD_MIN: u64 = 4 << 10;
+/// Of the set point for all idle streams: they send what the gate gives until the next tick sees them.
+const IDLE_PPM: u64 = 2_000;
+/// Shortest time in which a set point should let a stream release one pacing step.
+const STEP: Duration = Duration::from_millis(5);
+
+impl Pacer {
+    /// A session without streams. `now` counts from its start, here and everywhere.
+    #[must_use]
+    pub fn new(now: Duration, set_point: Option<Rate>) -> Pacer {
+        Pacer {
+            set_point,
+            streams: BTreeMap::new(),
+            gate: Gate::new(now),
+            kernel: Kernel::new(),
+            second: Second::new(now),
+            overhead: WireOverhead::NONE,
+            ticked: now,
+            highest: None,
+            fitted: false,
+        }
+    }
+
+    /// The same, for senders that make no record longer than
+    /// [`record_payload_bytes`](Pacer::record_payload_bytes) says. Else a record may have any length that
+    /// the protocol allows.
+    #[must_use]
+    pub fn with_fitted_records(self) -> Pacer {
+        Pacer { fitted: true, ..self }
+    }
+
+    /// The set point; `None` when there is no limit.
+    #[must_use]
+    pub fn set_point(&self) -> Option<Rate> {
+        self.set_point
+    }
+
+    /// Changes the set point, or lifts it. Apply [`changes`](Pacer::changes) and the
+    /// [`allowance`](Pacer::allowance) at once.
+    ///
+    /// Credit and debt are kept as time, not bytes: what is left of them (at most 20 ms) is worth the
+    /// same time at the new rate. A set point of zero closes the gate; what the kernel has already
+    /// trickles out.
+    pub fn set_rate(&mut self, now: Duration, set_point: Option<Rate>) {
+        if set_point == self.set_point {
+            return;
+        }
+        if let (Some(old), Some(new)) = (self.set_point, set_point) {
+            // Records that were counted at the old rate end at the new one; of each, half is sent.
+            let rest = |rate| self.take_ps(old, rate).saturating_mul(self.streams.len() as u64) / 2;
+            if new > old {
+                self.gate.rise(now, self.take_ps(old, old));
+            } else {
+                self.gate.book(now, rest(new).saturating_sub(rest(old)));
+            }
+        }
+        self.highest = self.highest.max(self.set_point);
+        self.set_point = set_point;
+        self.second.restart(now);
+        self.kernel.restart();
+        self.allot();
+    }
+
+    /// A stream joins; `first` is its state now, from which later readings count.
+    pub fn add(&mut self, first: Reading) {
+        let stream = Stream::new(first);
+        if self.streams.is_empty() {
+            self.overhead = stream.overhead();
+        }
+        self.streams.insert(first.stream, stream);
+        self.allot();
+    }
+
+    /// A stream is gone; the others take over its share.
+    pub fn remove(&mut self, stream: u16) {
+        self.streams.remove(&stream);
+        self.allot();
+    }
+
+    /// Takes a reading of every stream, 50 to 100 ms after the last one. Of a stream without a reading
+    /// the last one stays in force.
+    pub fn tick(&mut self, now: Duration, readings: &[Reading]) {
+        let since = now.saturating_sub(self.ticked);
+        let then = std::mem::replace(&mut self.ticked, now);
+        let mut traffic = Traffic::default();
+        for reading in readings {
+            if let Some(stream) = self.streams.get_mut(&reading.stream) {
+                traffic += stream.read(*reading, since);
+            }
+        }
+        let payload = Bytes::new(traffic.payload_bytes);
+        if let Some(mix) = WireOverhead::measured(Bytes::new(traffic.bits / 8), payload, payload) {
+            self.overhead = mix;
+        }
+        if let Some(set_point) = self.set_point {
+            let step_bits = self.streams.values().map(Stream::step_bits).sum();
+            if self.second.observe(now, span_ps(traffic.bits, set_point), span_ps(step_bits, set_point)) {
+                self.kernel.observe(traffic.sample);
+            }
+            // The gate has counted what was handed over, not what was sent again; what queues gave went
+            // to the wire, what they took in did not. If the set point fell meanwhile, most of it was
+            // before that.
+            let rate = self.highest.take().map_or(set_point, |highest| highest.max(set_point));
+            self.gate.book(now, span_ps(traffic.again_bits + traffic.drained_bits, rate));
+            self.gate.unbook(now, then, span_ps(traffic.queued_bits, rate));
+            let waiting_bits = self.streams.values().map(Stream::waiting_bits).sum();
+            self.gate.wait(span_ps(waiting_bits, set_point));
+        }
+        self.allot();
+    }
+
+    /// What is to be set on sockets since the last call, reductions first: applied in this order the
+    /// streams' pacing never adds up to more than it should.
+    pub fn changes(&mut self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (&number, stream) in &mut self.streams {
+            if let Some((raised, paced)) = stream.news() {
+                let pacing_bytes_per_s = paced.map(|p| p.bytes_per_s);
+                let waiting_bytes = paced.map(|p| p.waiting_bytes);
+                changes.push((raised, Change { stream: number, pacing_bytes_per_s, waiting_bytes }));
+            }
+        }
+        changes.sort_by_key(|&(raised, change)| (raised, change.stream));
+        changes.into_iter().map(|(_, change)| change).collect()
+    }
+
+    /// Bytes of TCP payload, records' headers included, that the senders may hand to the kernel beyond
+    /// what was booked with [`took`](Pacer::took). `u64::MAX` without a set point.
+    ///
+    /// It is nothing, or enough for a whole record.
+    pub fn allowance(&mut self, now: Duration) -> u64 {
+        let Some(set_point) = self.set_point else {
+            return u64::MAX;
+        };
+        if set_point.is_zero() {
+            return 0;
+        }
+        let open_ps = self.gate.open(now, self.take_ps(set_point, set_point));
+        self.overhead.pacing_bytes_per_s(bits_in(open_ps, set_point))
+    }
+
+    /// Books payload that senders have handed to the kernel. More than was allowed is a debt.
+    pub fn took(&mut self, now: Duration, bytes: u64) {
+        if let Some(set_point) = self.set_point {
+            self.gate.book(now, span_ps(wire_bits(self.overhead, bytes), set_point));
+        }
+    }
+
+    /// Payload that a record should have at most, so that it lasts no longer than 3 ms at a stream's
+    /// share of the set point.
+    ///
+    /// A record is counted when it is begun. With longer ones much is counted that is not yet sent, and
+    /// below 350 Mb/s the gate cannot lead; see [`with_fitted_records`](Pacer::with_fitted_records).
+    #[must_use]
+    pub fn record_payload_bytes(&self) -> usize {
+        self.set_point.map_or(RECORD_PAYLOAD_MAX, |set_point| self.fitting_bytes(set_point))
+    }
+
+    /// For how long, up to now, the session sent what the set point allows (to 1 %): the time in which
+    /// the set point was the limit. Of one second, this is the share that
+    /// [`attribution`](super::attribution) wants.
+    #[must_use]
+    pub fn held(&self) -> Duration {
+        self.second.held()
+    }
+
+    /// How far pacing is corrected, in parts per million of the set point.
+    #[must_use]
+    pub fn correction_ppm(&self) -> i64 {
+        self.kernel.error_ppm() - self.second.ease_ppm()
+    }
+
+    /// Shares the set point out.
+    fn allot(&mut self) {
+        let Some(set_point) = self.set_point else {
+            self.streams.values_mut().for_each(Stream::release);
+            return;
+        };
+        let wants: Vec<Want> = self.streams.values().map(|s| s.want(set_point)).collect();
+        let grants = share::share(set_point.bps(), &wants);
+        let idle = wants.iter().filter(|w| matches!(w, Want::Nothing)).count();
+        let spare = set_point.scaled(IDLE_PPM, MILLION as u64 * idle.max(1) as u64);
+        let gate_leads = self.take_ps(set_point, set_point) <= TAKE_PS_MAX;
+        let correction_ppm = self.correction_ppm();
+        for (stream, grant_bps) in self.streams.values_mut().zip(grants) {
+            stream.pace(Rate::from_bps(grant_bps).max(spare), gate_leads, correction_ppm);
+        }
+    }
+
+    /// The time at a rate of what a sender takes at once at a set point: a whole record.
+    fn take_ps(&self, set_point: Rate, rate: Rate) -> u64 {
+        let payload_bytes = if self.fitted { self.fitting_bytes(set_point) } else { RECORD_PAYLOAD_MAX };
+        span_ps(wire_bits(self.overhead, (payload_bytes + record::HEADER) as u64), rate)
+    }
+
+    fn fitting_bytes(&self, set_point: Rate) -> usize {
+        let share_bytes = set_point.in_flight(RECORD_TIME).get() / self.streams.len().max(1) as u64;
+        share_bytes.clamp(RECORD_PAYLOAD_MIN, RECORD_PAYLOAD_MAX as u64) as usize
+    }
+}
+
+/// Streams among which a set point can be shared so that each still releases a pacing step (two
+/// packets) every 5 ms; at least one. More streams are held by the gate alone, and a change of the
+/// set point waits in the kernel for the packets already due.
+#[must_use]
+pub fn streams_worth(set_point: Rate, mss_bytes: u32, header_bytes: u32) -> u16 {
+    let step_bytes = 2 * (u64::from(mss_bytes) + u64::from(header_bytes)).max(1);
+    let steps = set_point.in_flight(STEP).get() / step_bytes;
+    u16::try_from(steps).unwrap_or(u16::MAX).max(1)
+}
+
+/// Bits on the wire for bytes of payload.
+fn wire_bits(overhead: WireOverhead, payload_bytes: u64) -> u64 {
+    // A rate is bits per second, so over a second it is bits.
+    overhead.rate_of_payload(Bytes::new(payload_bytes), Duration::from_secs(1)).bps()
+}
+
+/// The time that bits take at a rate, in picoseconds (a byte at 400 Gb/s takes 20), rounded up.
+fn span_ps(bits: u64, rate: Rate) -> u64 {
+    if bits == 0 {
+        return 0;
+    }
+    let span = (u128::from(bits) * PS_PER_SECOND).checked_div(u128::from(rate.bps()));
+    span.map_or(u64::MAX, |ps| u64::try_from(ps + 1).unwrap_or(u64::MAX))
+}
+
+/// The bits of a span at a rate, as a rate over one second; rounded down.
+fn bits_in(span_ps: u64, rate: Rate) -> Rate {
+    let bits = u128::from(span_ps) * u128::from(rate.bps()) / PS_PER_SECOND;
+    Rate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX))
+}
+
+/// At most 213 days.
+fn picoseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos() * 1_000).unwrap_or(u64::MAX)
+}
+
+const NS_PER_SECOND: u128 = 1_000_000_000;
+const PS_PER_SECOND: u128 = 1_000_000_000_000;
+/// One, in parts per million.
+const MILLION: i64 = 1_000_000;

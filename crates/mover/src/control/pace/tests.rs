@@ -1,0 +1,209 @@
+//! The pacer against simulated streams, and by hand.
+
+mod plant;
+
+use proptest::prelude::*;
+
+use super::*;
+use plant::{Plant, Scenario};
+
+/// Rates evenly over the decades between two numbers of Mb/s.
+fn rates(low_mbps: f64, high_mbps: f64) -> impl Strategy<Value = Rate> {
+    (0.0..=1.0).prop_map(move |x| Rate::from_bps((low_mbps * 1e6 * (high_mbps / low_mbps).powf(x)) as u64))
+}
+
+fn scenarios(set_points: impl Strategy<Value = Rate>) -> impl Strategy<Value = Scenario> {
+    let knobs = (set_points, 1..=16_u16, any::<u64>());
+    knobs.prop_map(|(set_point, streams, seed)| Scenario::any(set_point, streams, seed))
+}
+
+/// No second has more of the set point than `most`, no 10 s on the mean less than `least`.
+fn check(plant: &Plant, from_ms: u64, to_ms: u64, most: f64, least: f64) -> Result<(), TestCaseError> {
+    let (at, ratio) = plant.largest_second(from_ms, to_ms);
+    prop_assert!(ratio <= most, "the second from {at} ms has {ratio:.4} of the set point");
+    let (at, ratio) = plant.smallest_mean(from_ms, to_ms);
+    prop_assert!(ratio >= least, "the 10 s from {at} ms have {ratio:.4} of the set point");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 32, ..ProptestConfig::default() })]
+
+    #[test]
+    fn streams_that_always_send(scenario in scenarios(rates(50.0, 400e3))) {
+        let mut plant = Plant::new(scenario.steady());
+        plant.run(14_000);
+        check(&plant, 0, 14_000, 1.01, 0.99)?;
+    }
+
+    /// So slow that a step of pacing is a part of a second, and pacing is learned for seconds.
+    #[test]
+    fn at_low_rates(scenario in scenarios(rates(1.0, 50.0))) {
+        let mut plant = Plant::new(scenario.steady());
+        plant.run(14_000);
+        check(&plant, 0, 14_000, 1.025, 0.98)?;
+    }
+
+    /// Any paths, any backlog. Of 800 such runs 3 are below 99 % (the worst 98.6), none is above 100.8.
+    #[test]
+    fn streams_that_come_and_go(scenario in scenarios(rates(100.0, 400e3))) {
+        let mut plant = Plant::new(scenario);
+        plant.run(14_000);
+        check(&plant, 0, 14_000, 1.01, 0.98)?;
+    }
+
+    /// Up or down by a factor of up to 100.
+    #[test]
+    fn a_change_is_complete_within_200_ms(scenario in scenarios(rates(1e3, 40e3)), factor in rates(0.1, 10.0), at in 1_500..3_000_u64) {
+        let to = scenario.set_point.scaled(factor.bps(), 1_000_000);
+        let mut plant = Plant::new(scenario.good_for(to));
+        plant.run(at);
+        plant.set(to);
+        plant.run(12_000);
+        check(&plant, 0, at, 1.01, 0.0)?;
+        check(&plant, at + 200, at + 12_000, 1.01, 0.98)?;
+    }
+
+    #[test]
+    fn a_rate_that_never_rests(scenario in scenarios(rates(100.0, 400e3)), percent in prop::collection::vec(80..120_u64, 10)) {
+        let set_point = scenario.set_point;
+        let mut plant = Plant::new(scenario.good_for(set_point.scaled(5, 4)));
+        for percent in percent.iter().cycle().take(70) {
+            plant.set(set_point.scaled(*percent, 100));
+            plant.run(200);
+        }
+        check(&plant, 0, 14_000, 1.025, 0.97)?;
+    }
+
+    /// Whole records only, no low-water mark, counters of Linux 4.18: coarser, but not far off.
+    #[test]
+    fn without_help(scenario in scenarios(rates(20.0, 400e3))) {
+        let mut plant = Plant::new(scenario.without_help());
+        plant.run(14_000);
+        check(&plant, 0, 14_000, 1.1, 0.8)?;
+    }
+}
+
+const MTU_1500: Reading = Reading {
+    stream: 0,
+    sent_bytes: 0,
+    retransmitted_bytes: 0,
+    mss_bytes: 1448,
+    header_bytes: 52,
+    waiting_bytes: 0,
+    backlog: true,
+    rate_limited: false,
+};
+
+fn at_ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn pacer(set_point: Rate, streams: u16) -> Pacer {
+    let mut pacer = Pacer::new(at_ms(0), Some(set_point)).with_fitted_records();
+    (0..streams).for_each(|stream| pacer.add(Reading { stream, ..MTU_1500 }));
+    pacer
+}
+
+fn paced(changes: &[Change]) -> Vec<(u16, u64)> {
+    changes.iter().map(|c| (c.stream, c.pacing_bytes_per_s.expect("a set point"))).collect()
+}
+
+#[test]
+fn pacing_is_of_payload() {
+    // A quarter above, since the gate leads: 1.25 Gb/s of packets are 1448/1500 of that in payload.
+    assert_eq!(paced(&pacer(Rate::gbps(1), 1).changes()), [(0, 150_833_333)]);
+    let two = pacer(Rate::gbps(1), 2).changes();
+    assert_eq!(paced(&two), [(0, 75_416_666), (1, 75_416_666)]);
+    assert_eq!(two[0].waiting_bytes, Some(377_083), "5 ms of it");
+}
+
+#[test]
+fn without_a_set_point_nothing_is_held() {
+    let mut pacer = Pacer::new(at_ms(0), None);
+    pacer.add(MTU_1500);
+    assert_eq!(pacer.changes(), [Change { stream: 0, pacing_bytes_per_s: None, waiting_bytes: None }]);
+    assert_eq!(pacer.changes(), [], "told once");
+    pacer.took(at_ms(1), u64::MAX);
+    assert_eq!(pacer.allowance(at_ms(2)), u64::MAX);
+    pacer.set_rate(at_ms(3), Some(Rate::gbps(1)));
+    assert!(pacer.allowance(at_ms(3)) < 10_000_000, "what was sent freely is no debt, what was not no credit");
+    assert!(pacer.allowance(at_ms(3)) > 0);
+    assert_eq!(pacer.changes().len(), 1);
+    pacer.set_rate(at_ms(4), None);
+    assert_eq!(pacer.changes()[0].pacing_bytes_per_s, None);
+}
+
+#[test]
+fn who_has_nothing_to_send_gives_its_share_and_reductions_come_first() {
+    let mut pacer = pacer(Rate::gbps(1), 2);
+    pacer.changes();
+    let busy = Reading { stream: 1, sent_bytes: 4_700_000, rate_limited: true, ..MTU_1500 };
+    pacer.tick(at_ms(75), &[busy, Reading { backlog: false, ..MTU_1500 }]);
+    let changes = paced(&pacer.changes());
+    assert_eq!((changes[0].0, changes[1].0), (0, 1));
+    assert!(changes[0].1 < 1_000_000, "{changes:?}");
+    assert_eq!(changes[1].1, 150_833_333);
+    pacer.remove(1);
+    assert_eq!(paced(&pacer.changes()), [(0, 150_833_333)], "and takes over when the other is gone");
+}
+
+#[test]
+fn a_set_point_of_zero_closes_the_gate() {
+    let mut pacer = pacer(Rate::gbps(1), 1);
+    pacer.set_rate(at_ms(10), Some(Rate::ZERO));
+    assert_eq!(pacer.allowance(at_ms(1_000)), 0);
+    assert_eq!(paced(&pacer.changes()), [(0, 14_480)], "never 0, which is no limit");
+    pacer.set_rate(at_ms(2_000), Some(Rate::gbps(1)));
+    assert!(pacer.allowance(at_ms(2_010)) > 0);
+}
+
+#[test]
+fn retransmissions_are_taken_off_the_allowance() {
+    let allowance = |retransmitted_bytes| {
+        let mut pacer = pacer(Rate::gbps(8), 1);
+        pacer.tick(at_ms(50), &[Reading { sent_bytes: 50_000_000, retransmitted_bytes, ..MTU_1500 }]);
+        pacer.allowance(at_ms(50))
+    };
+    assert_eq!(allowance(0) - allowance(10_000_000), 10_000_000);
+}
+
+#[test]
+fn the_largest_numbers_do_not_overflow() {
+    let mut pacer = pacer(Rate::MAX, 3);
+    let most = Reading { sent_bytes: u64::MAX, waiting_bytes: u64::MAX, mss_bytes: u32::MAX, header_bytes: u32::MAX, ..MTU_1500 };
+    pacer.tick(at_ms(50), &[most]);
+    pacer.took(at_ms(51), u64::MAX);
+    pacer.set_rate(at_ms(52), Some(Rate::from_bps(1)));
+    pacer.tick(Duration::from_secs(u64::MAX / 1_000_000), &[Reading { mss_bytes: 0, header_bytes: 0, ..MTU_1500 }]);
+    pacer.took(at_ms(53), u64::MAX);
+    pacer.allowance(Duration::from_secs(1 << 40));
+    pacer.changes();
+}
+
+#[test]
+fn it_knows_when_it_was_the_limit() {
+    let mut pacer = pacer(Rate::gbps(1), 1);
+    let mut sent_bytes = 0;
+    let mut second = |pacer: &mut Pacer, from_ms: u64, bytes_per_tick: u64| {
+        for tick in 1..=20 {
+            sent_bytes += bytes_per_tick;
+            pacer.tick(at_ms(from_ms + tick * 50), &[Reading { sent_bytes, ..MTU_1500 }]);
+        }
+        pacer.held()
+    };
+    let full = 125_000_000 / 20 * 1448 / 1500;
+    assert_eq!(second(&mut pacer, 0, full), Duration::from_secs(1));
+    assert!(second(&mut pacer, 1_000, full * 9 / 10) < Duration::from_millis(1_200), "a larger shortfall has another cause");
+}
+
+#[test]
+fn few_streams_at_low_rates() {
+    assert_eq!(streams_worth(Rate::mbps(1), 1448, 52), 1);
+    assert_eq!(streams_worth(Rate::mbps(100), 1448, 52), 20);
+    assert_eq!(streams_worth(Rate::ZERO, 0, 0), 1);
+    assert_eq!(streams_worth(Rate::MAX, 1448, 52), u16::MAX);
+    assert_eq!(pacer(Rate::mbps(100), 4).record_payload_bytes(), 9_375);
+    assert_eq!(pacer(Rate::mbps(1), 4).record_payload_bytes(), 4_096);
+    assert_eq!(pacer(Rate::gbps(100), 4).record_payload_bytes(), RECORD_PAYLOAD_MAX);
+}

@@ -1,0 +1,415 @@
+//! Commits: what is written becomes durable, then gets its name, then is called finished.
+//!
+//! One thread per session gathers what is whole. A batch is bounded in files, bytes and time. It is made
+//! durable with one `syncfs` (a few big files: with `fsync` each), then renamed, then the directories are
+//! made durable; only then is it told. The same turn makes the chunks of unfinished big files durable and
+//! writes them to the journal, so a resume never believes more than the disk holds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use proto::control::{Outcome, Overwrite};
+use proto::journal::Record;
+use proto::{ChunkSet, Entry, RelPath};
+use sys::file::{Dir, Kind, Owner, Times, fchmod, fchown, fdatasync, fsync, futimens, set_xattr, syncfs, truncate};
+use tokio::sync::mpsc;
+
+use super::journal::JournalFile;
+use super::place::{Place, STATE_DIR};
+use super::target::{TEMP_PREFIX, Target, Targets};
+use super::write::attributes;
+use super::{nanoseconds, say};
+use crate::filter::Filter;
+
+/// Files in one batch.
+pub const BATCH_FILES: usize = 8192;
+/// Bytes in one batch.
+pub const BATCH_BYTES: u64 = 1 << 30;
+/// Age of the oldest file of a batch.
+pub const BATCH_AGE: Duration = Duration::from_secs(1);
+/// So few files are synced one by one, more of them with one `syncfs`.
+const FSYNC_FILES_MAX: usize = 4;
+/// A checkpoint of unfinished files is taken at most every this many times its own duration.
+const CHECKPOINT_SHARE: u32 = 10;
+/// Names of one directory that a deletion looks at; larger directories are left alone with a warning.
+const DELETE_NAMES_MAX: usize = 4 << 20;
+
+/// Work for the committer.
+#[derive(Debug)]
+pub enum Commit {
+    /// A file is whole.
+    Publish {
+        /// Its index.
+        index: u64,
+        /// Size in bytes.
+        size: u64,
+    },
+    /// A file at the destination is equal: only its attributes are set.
+    Refresh {
+        /// Its index.
+        index: u64,
+    },
+    /// A chunk of a big file is written.
+    Chunk {
+        /// Index of the file.
+        index: u64,
+        /// The chunk.
+        chunk: u64,
+    },
+    /// Everything in a directory is in place.
+    CloseDir {
+        /// Its index.
+        index: u64,
+        /// The directory.
+        entry: Box<Entry>,
+    },
+    /// Remove what is not among the names.
+    Delete {
+        /// The directory.
+        dir: RelPath,
+        /// What stays.
+        keep: BTreeSet<Vec<u8>>,
+    },
+    /// Nothing more will come: do not wait for a batch to fill.
+    Flush,
+}
+
+/// News of the committer.
+#[derive(Debug)]
+pub enum CommitEvent {
+    /// A file is in place and durable, or will not be.
+    Published {
+        /// Its index.
+        index: u64,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// Entries were deleted.
+    Deleted {
+        /// Paths, for the report.
+        paths: Vec<RelPath>,
+    },
+    /// Something that cannot be overcome.
+    Fatal(String),
+    /// Something to tell the user.
+    Warning(String),
+}
+
+/// What the committer works with.
+pub struct Committer {
+    /// The destination.
+    pub place: Arc<Place>,
+    /// Files that are received.
+    pub targets: Arc<Targets>,
+    /// The journal.
+    pub journal: Arc<Mutex<JournalFile>>,
+    /// Replace what is there?
+    pub overwrite: Overwrite,
+    /// Owners, attributes too.
+    pub preserve_all: bool,
+    /// What the filters leave out is not deleted.
+    pub filter: Filter,
+    /// The name of the one entry, if it is renamed.
+    pub single_name: Option<Vec<u8>>,
+    /// Number of the commit to come.
+    pub epoch: Arc<AtomicU64>,
+    /// News for the session.
+    pub events: mpsc::Sender<CommitEvent>,
+    /// Time spent waiting for the disk, µs.
+    pub sync_us: Arc<AtomicU64>,
+}
+
+#[derive(Default)]
+struct Batch {
+    files: Vec<(u64, u64)>,
+    bytes: u64,
+    since: Option<Instant>,
+    /// Unfinished big files: chunks written since the last checkpoint.
+    chunks: BTreeMap<u64, ChunkSet>,
+}
+
+impl Committer {
+    /// Commits until the queue is closed, then once more.
+    pub fn run(self, queue: &Receiver<Commit>) {
+        let mut batch = Batch::default();
+        let mut next_checkpoint = Instant::now() + BATCH_AGE;
+        let mut open = true;
+        while open {
+            let now = Instant::now();
+            let due = batch.since.map(|s| s + BATCH_AGE);
+            let check = (!batch.chunks.is_empty()).then_some(next_checkpoint);
+            let until = [due, check].into_iter().flatten().min().unwrap_or(now + BATCH_AGE);
+            let mut flush = false;
+            match queue.recv_timeout(until.saturating_duration_since(now)) {
+                Ok(work) => flush = self.take(work, &mut batch),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => open = false,
+            }
+            let now = Instant::now();
+            let full = batch.files.len() >= BATCH_FILES || batch.bytes >= BATCH_BYTES;
+            let old = batch.since.is_some_and(|s| now >= s + BATCH_AGE);
+            let idle = flush && queue.is_empty();
+            let check = !batch.chunks.is_empty() && now >= next_checkpoint;
+            if full || old || idle || check || !open {
+                let begin = Instant::now();
+                if let Err(error) = self.commit(std::mem::take(&mut batch)) {
+                    self.tell(CommitEvent::Fatal(say("making files durable", &error)));
+                    return;
+                }
+                next_checkpoint = Instant::now() + (begin.elapsed() * CHECKPOINT_SHARE).max(BATCH_AGE);
+            }
+        }
+    }
+
+    /// Takes one piece of work into the batch; true if the batch should not wait to fill.
+    fn take(&self, work: Commit, batch: &mut Batch) -> bool {
+        match work {
+            Commit::Publish { index, size } => {
+                batch.files.push((index, size));
+                batch.bytes += size;
+                batch.since.get_or_insert_with(Instant::now);
+            }
+            Commit::Chunk { index, chunk } => {
+                batch.chunks.entry(index).or_default().insert(chunk);
+            }
+            Commit::Refresh { index } => self.refresh(index),
+            Commit::CloseDir { index, entry } => self.close_dir(index, &entry),
+            Commit::Delete { dir, keep } => self.delete(&dir, &keep),
+            Commit::Flush => return true,
+        }
+        false
+    }
+
+    fn tell(&self, event: CommitEvent) {
+        let _ = self.events.blocking_send(event);
+    }
+
+    fn commit(&self, batch: Batch) -> io::Result<()> {
+        let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
+        let mut files = Vec::with_capacity(batch.files.len());
+        for (index, size) in batch.files {
+            let Some(target) = self.targets.current(index) else { continue };
+            match self.complete(&target, size) {
+                Ok(()) => files.push((target, size)),
+                Err(error) => self.published(index, Outcome::Failed(say(&format!("finishing {}", target.entry.path), &error))),
+            }
+        }
+        let unfinished: Vec<_> = batch
+            .chunks
+            .into_iter()
+            .filter_map(|(index, chunks)| Some((self.targets.current(index)?, chunks)))
+            .filter(|(target, _)| target.slot.is_some_and(|s| s != u64::MAX))
+            .collect();
+        let begin = Instant::now();
+        self.make_durable(&files, &unfinished)?;
+        self.sync_us.fetch_add(begin.elapsed().as_micros() as u64, Ordering::Relaxed);
+        let placed = self.rename(files);
+        self.record(epoch, &placed, unfinished)?;
+        for (target, outcome) in placed {
+            self.published(target.index, outcome);
+        }
+        Ok(())
+    }
+
+    /// Length and attributes of a file that is written.
+    fn complete(&self, target: &Target, size: u64) -> io::Result<()> {
+        if let Some(file) = target.file.get() {
+            truncate(&file.cached, size)?;
+            fchmod(&file.cached, target.entry.mode)?;
+            attributes(&file.cached, &target.entry, self.preserve_all)?;
+        }
+        Ok(())
+    }
+
+    fn make_durable(&self, files: &[(Arc<Target>, u64)], unfinished: &[(Arc<Target>, ChunkSet)]) -> io::Result<()> {
+        let all_big = files.iter().all(|(t, _)| t.file.get().is_some());
+        if all_big && files.len() + unfinished.len() <= FSYNC_FILES_MAX {
+            for (target, _) in files {
+                fsync(&target.file.get().expect("all are big").cached)?;
+            }
+            for (target, _) in unfinished {
+                fdatasync(&target.file.get().expect("sent in chunks").cached)?;
+            }
+            return Ok(());
+        }
+        // One sync per file system: the destination may hold mount points.
+        let mut synced = BTreeSet::new();
+        for parent in files.iter().map(|(t, _)| t).chain(unfinished.iter().map(|(t, _)| t)).map(|t| &t.parent).collect::<BTreeSet<_>>() {
+            let dir = self.place.dir(parent)?;
+            if synced.insert(dir.stat(b"")?.dev) {
+                syncfs(dir.as_ref())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn rename(&self, files: Vec<(Arc<Target>, u64)>) -> Vec<(Arc<Target>, Outcome)> {
+        let mut dirs: BTreeMap<RelPath, Arc<Dir>> = BTreeMap::new();
+        let mut placed = Vec::with_capacity(files.len());
+        for (target, _) in files {
+            let outcome = match self.rename_one(&target, &mut dirs) {
+                Ok(outcome) => outcome,
+                Err(error) => Outcome::Failed(say(&format!("renaming {}", target.entry.path), &error)),
+            };
+            placed.push((target, outcome));
+        }
+        let mut failed = BTreeMap::new();
+        for (path, dir) in &dirs {
+            if let Err(error) = dir.sync() {
+                failed.insert(path.clone(), say(&format!("making directory {path} durable"), &error));
+            }
+        }
+        for (target, outcome) in &mut placed {
+            if let Some(why) = failed.get(&target.parent) {
+                *outcome = Outcome::Failed(why.clone());
+            }
+        }
+        placed
+    }
+
+    fn rename_one(&self, target: &Target, dirs: &mut BTreeMap<RelPath, Arc<Dir>>) -> io::Result<Outcome> {
+        let dir = match dirs.get(&target.parent) {
+            Some(dir) => dir.clone(),
+            None => {
+                let dir = self.place.dir(&target.parent)?;
+                dirs.insert(target.parent.clone(), dir.clone());
+                dir
+            }
+        };
+        let name = self.single_name.as_deref().unwrap_or(target.entry.path.name());
+        if self.overwrite == Overwrite::Never {
+            match dir.rename_noreplace(&target.temp, name) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                    let _ = dir.unlink(&target.temp);
+                    return Ok(Outcome::Kept);
+                }
+                other => other?,
+            }
+        } else {
+            dir.rename(&target.temp, name)?;
+        }
+        Ok(Outcome::Placed)
+    }
+
+    /// Tells the journal what is durable now.
+    fn record(&self, epoch: u64, placed: &[(Arc<Target>, Outcome)], unfinished: Vec<(Arc<Target>, ChunkSet)>) -> io::Result<()> {
+        let mut journal = self.journal.lock().expect("no panic under the lock");
+        let checkpoint = !unfinished.is_empty();
+        for (target, chunks) in unfinished {
+            journal.push(Record::Chunks { slot: target.slot.expect("sent in chunks"), chunks });
+        }
+        for (target, outcome) in placed {
+            if let (Some(slot), Outcome::Placed | Outcome::Kept) = (target.slot, outcome) {
+                journal.push(Record::Close { slot });
+            }
+        }
+        // Files of this epoch that are still being written belong to the next one in all but name: the epoch
+        // before this one is settled for sure.
+        if epoch > 0 {
+            journal.push(Record::Settled { epoch: epoch - 1 });
+        }
+        journal.write(checkpoint)
+    }
+
+    fn published(&self, index: u64, outcome: Outcome) {
+        self.targets.remove(index);
+        self.tell(CommitEvent::Published { index, outcome });
+    }
+
+    fn refresh(&self, index: u64) {
+        let Some(target) = self.targets.current(index) else { return };
+        let set = || -> io::Result<()> {
+            let dir = self.place.dir(&target.parent)?;
+            let name = self.single_name.as_deref().unwrap_or(target.entry.path.name());
+            let file = dir.open_file(name, sys::file::OpenFlags::write())?;
+            fchmod(&file, target.entry.mode)?;
+            attributes(&file, &target.entry, self.preserve_all)?;
+            super::decide::remove_if_there(&dir, &target.temp)
+        };
+        let outcome = match set() {
+            Ok(()) => Outcome::Equal,
+            Err(error) => Outcome::Failed(say(&format!("setting the attributes of {}", target.entry.path), &error)),
+        };
+        if let Some(slot) = target.slot {
+            self.journal.lock().expect("no panic under the lock").push(Record::Close { slot });
+        }
+        self.published(index, outcome);
+    }
+
+    fn close_dir(&self, index: u64, entry: &Entry) {
+        let set = || -> io::Result<()> {
+            let dir = self.place.dir(&entry.path)?;
+            if self.preserve_all
+                && let Some((uid, gid)) = entry.owner
+            {
+                let _ = fchown(dir.as_ref(), Owner { uid: Some(uid), gid: Some(gid) });
+            }
+            if self.preserve_all {
+                for (name, value) in &entry.xattrs {
+                    let _ = set_xattr(dir.as_ref(), name, value);
+                }
+            }
+            fchmod(dir.as_ref(), entry.mode)?;
+            futimens(dir.as_ref(), Times::mtime(nanoseconds(entry.mtime)))
+        };
+        let outcome = match set() {
+            Ok(()) => Outcome::Placed,
+            Err(error) => Outcome::Failed(say(&format!("setting the attributes of {}", entry.path), &error)),
+        };
+        self.place.close(&entry.path);
+        self.tell(CommitEvent::Published { index, outcome });
+    }
+
+    fn delete(&self, dir: &RelPath, keep: &BTreeSet<Vec<u8>>) {
+        if self.place.is_fresh(dir) {
+            return;
+        }
+        let mut deleted = Vec::new();
+        if let Err(error) = self.delete_in(dir, Some(keep), &mut deleted) {
+            self.tell(CommitEvent::Warning(say(&format!("deleting in {dir}"), &error)));
+        }
+        if !deleted.is_empty() {
+            self.tell(CommitEvent::Deleted { paths: deleted });
+        }
+    }
+
+    /// Deletes in a directory what is not kept; with `None` everything.
+    fn delete_in(&self, path: &RelPath, keep: Option<&BTreeSet<Vec<u8>>>, deleted: &mut Vec<RelPath>) -> io::Result<()> {
+        let dir = self.place.dir(path)?;
+        let mut names = Vec::new();
+        for entry in dir.read_dir(b"")? {
+            let entry = entry?;
+            let ours = entry.name == STATE_DIR || (keep.is_some() && entry.name.starts_with(TEMP_PREFIX));
+            if !ours && keep.is_none_or(|k| !k.contains(&entry.name)) {
+                names.push(entry.name);
+            }
+            if names.len() > DELETE_NAMES_MAX {
+                return Err(io::Error::other(format!("more than {DELETE_NAMES_MAX} names to delete in one directory")));
+            }
+        }
+        for name in names {
+            let Ok(inner) = path.join(&name) else { continue };
+            let is_dir = dir.stat(&name)?.kind == Kind::Dir;
+            if self.filter.matches(&inner, is_dir) {
+                continue;
+            }
+            if is_dir {
+                self.delete_in(&inner, None, deleted)?;
+                self.place.close(&inner);
+                match dir.rmdir(&name) {
+                    // Something in it is left out by a filter, so it stays.
+                    Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => continue,
+                    other => other?,
+                }
+            } else {
+                dir.unlink(&name)?;
+            }
+            deleted.push(inner);
+        }
+        Ok(())
+    }
+}

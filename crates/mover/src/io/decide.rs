@@ -1,0 +1,401 @@
+//! Decisions: what is at the place of an entry, and what that means for it.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use proto::control::{CopyOptions, Outcome, Overwrite};
+use proto::destination::Decision;
+use proto::journal::Record;
+use proto::{ChunkSet, Entry, EntryKind, Identity, RelPath, Time};
+use sys::file::{Dir, Kind, Meta, OpenFlags, Owner, Times, set_direct};
+
+use super::journal::JournalFile;
+use super::place::Place;
+use super::target::{BigFile, Target, Targets};
+use super::{nanoseconds, say, time};
+use crate::request::IoChoice;
+
+/// Bytes read at a time for a digest of what is there.
+const COMPARE_BYTES: usize = 1 << 20;
+/// Most ranges of chunks that a resume tells; the rest is sent again.
+const HAVE_RANGES_MAX: usize = proto::limits::CHUNK_RANGES_MAX;
+
+/// What the decisions of a session rest on.
+pub struct Decider {
+    /// The destination.
+    pub place: Arc<Place>,
+    /// Files that are received.
+    pub targets: Arc<Targets>,
+    /// The journal; `None` in a dry run.
+    pub journal: Option<Arc<Mutex<JournalFile>>>,
+    /// How the dataset is copied.
+    pub options: CopyOptions,
+    /// Bytes of a chunk.
+    pub chunk_size: u32,
+    /// Files of up to this many bytes travel whole.
+    pub small_max: u32,
+    /// Which I/O may be used.
+    pub io: IoChoice,
+    /// When the copy first began, if this run continues it.
+    pub resumed_since: Option<Time>,
+    /// Renames the one entry of a copy to a single name.
+    pub single_name: Option<Vec<u8>>,
+    /// Big files of an earlier run by path: slot, state of the source, durable chunks.
+    pub partials: Mutex<BTreeMap<RelPath, (u64, Identity, u32, ChunkSet)>>,
+    /// Slots given so far.
+    pub next_slot: Mutex<u64>,
+    /// Generations by index, for restarts.
+    pub generations: Mutex<BTreeMap<u64, u8>>,
+    /// Epoch of the commit to come, for directories with temporary names.
+    pub epoch: Arc<std::sync::atomic::AtomicU64>,
+    /// Directories told to the journal in this epoch.
+    pub touched: Mutex<(u64, std::collections::HashSet<RelPath>)>,
+    /// True if direct I/O turned out not to be offered here.
+    pub no_direct: OnceLock<()>,
+}
+
+impl Decider {
+    /// Looks at the place of an entry and creates it if it has no content.
+    pub fn decide(&self, index: u64, entry: Entry) -> Decision {
+        match self.try_decide(index, &entry) {
+            Ok(decision) => decision,
+            Err(error) => Decision::Settled(Outcome::Failed(say(&format!("preparing {}", entry.path), &error))),
+        }
+    }
+
+    fn try_decide(&self, index: u64, entry: &Entry) -> io::Result<Decision> {
+        match &entry.kind {
+            EntryKind::Dir => self.directory(entry),
+            EntryKind::Symlink { target } => self.symlink(entry, target),
+            EntryKind::HardLink { target } => self.hard_link(entry, target),
+            EntryKind::File(_) | EntryKind::Stream => self.file(index, entry),
+        }
+    }
+
+    /// Where an entry goes: its directory and the name in it.
+    fn spot<'a>(&self, entry: &'a Entry) -> io::Result<(RelPath, Arc<Dir>, &'a [u8])> {
+        let parent = entry.path.parent().unwrap_or_default();
+        let dir = self.place.dir(&parent)?;
+        Ok((parent, dir, entry.path.name()))
+    }
+
+    fn existing(&self, parent: &RelPath, dir: &Dir, name: &[u8]) -> io::Result<Option<Meta>> {
+        if self.place.is_fresh(parent) {
+            return Ok(None);
+        }
+        match dir.stat(name) {
+            Ok(meta) => Ok(Some(meta)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn directory(&self, entry: &Entry) -> io::Result<Decision> {
+        if entry.path.is_root() {
+            return Ok(Decision::DirReady);
+        }
+        if self.options.dry_run {
+            let there = self.place.root.stat(entry.path.as_bytes()).is_ok_and(|m| m.kind == Kind::Dir);
+            return Ok(Decision::Settled(if there { Outcome::Equal } else { Outcome::Would }));
+        }
+        let (parent, dir, name) = self.spot(entry)?;
+        match self.existing(&parent, &dir, name)? {
+            Some(meta) if meta.kind == Kind::Dir => {}
+            Some(meta) => return Ok(Decision::Settled(Outcome::Failed(in_the_way(entry, meta.kind, "directory")))),
+            None => {
+                // The owner's bits make it usable while it is filled; its own are set when it is closed.
+                match dir.mkdir(name, (entry.mode & 0o777) | 0o700) {
+                    Ok(()) => self.place.made(&entry.path),
+                    Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                    Err(e) => return Err(e),
+                }
+            }
+        }
+        Ok(Decision::DirReady)
+    }
+
+    fn symlink(&self, entry: &Entry, target: &[u8]) -> io::Result<Decision> {
+        if self.options.dry_run && self.dir_is_missing(entry) {
+            return Ok(Decision::Settled(Outcome::Would));
+        }
+        let (parent, dir, name) = self.spot(entry)?;
+        let existing = self.existing(&parent, &dir, name)?;
+        if let Some(meta) = existing {
+            if meta.kind == Kind::Symlink && dir.readlink(name)? == target {
+                return Ok(Decision::Settled(Outcome::Equal));
+            }
+            if meta.kind == Kind::Dir {
+                return Ok(Decision::Settled(Outcome::Failed(in_the_way(entry, meta.kind, "symbolic link"))));
+            }
+            if self.options.overwrite == Overwrite::Never {
+                return Ok(Decision::Settled(Outcome::Kept));
+            }
+        }
+        if self.options.dry_run {
+            return Ok(Decision::Settled(Outcome::Would));
+        }
+        let temp = self.temp(&entry.path, 0, &parent)?;
+        remove_if_there(&dir, &temp)?;
+        dir.symlink(target, &temp)?;
+        if let Some((uid, gid)) = entry.owner {
+            let _ = dir.chown_nofollow(&temp, Owner { uid: Some(uid), gid: Some(gid) });
+        }
+        let _ = dir.set_times_nofollow(&temp, Times::mtime(nanoseconds(entry.mtime)));
+        dir.rename(&temp, name)?;
+        Ok(Decision::Settled(Outcome::Placed))
+    }
+
+    fn hard_link(&self, entry: &Entry, target: &RelPath) -> io::Result<Decision> {
+        if self.options.dry_run {
+            return Ok(Decision::Settled(Outcome::Would));
+        }
+        let (parent, dir, name) = self.spot(entry)?;
+        let first = self.place.root.stat(target.as_bytes())?;
+        if let Some(meta) = self.existing(&parent, &dir, name)? {
+            if meta.is_same_file(&first) {
+                return Ok(Decision::Settled(Outcome::Equal));
+            }
+            if self.options.overwrite == Overwrite::Never {
+                return Ok(Decision::Settled(Outcome::Kept));
+            }
+        }
+        let temp = self.temp(&entry.path, 0, &parent)?;
+        remove_if_there(&dir, &temp)?;
+        let mut full = parent.as_bytes().to_vec();
+        if !full.is_empty() {
+            full.push(b'/');
+        }
+        full.extend_from_slice(&temp);
+        self.place.root.link(target.as_bytes(), &full)?;
+        dir.rename(&temp, name)?;
+        Ok(Decision::Settled(Outcome::Placed))
+    }
+
+    fn dir_is_missing(&self, entry: &Entry) -> bool {
+        let parent = entry.path.parent().unwrap_or_default();
+        self.place.dir(&parent).is_err()
+    }
+
+    fn file(&self, index: u64, entry: &Entry) -> io::Result<Decision> {
+        if self.options.dry_run && self.dir_is_missing(entry) {
+            return Ok(Decision::Settled(Outcome::Would));
+        }
+        let (parent, dir, name) = self.spot(entry)?;
+        let name = self.single_name.as_deref().unwrap_or(name);
+        let existing = self.existing(&parent, &dir, name)?;
+        if let Some(meta) = &existing
+            && let Some(decision) = self.against(entry, meta, &dir, name)?
+        {
+            if matches!(decision, Decision::Compare { .. }) {
+                self.prepare(index, entry, parent, &dir)?;
+            }
+            return Ok(decision);
+        }
+        if self.options.dry_run {
+            return Ok(Decision::Settled(Outcome::Would));
+        }
+        let have = self.prepare(index, entry, parent, &dir)?;
+        Ok(Decision::Receive { have })
+    }
+
+    /// What a file that is there means; `None` if it is to be replaced.
+    fn against(&self, entry: &Entry, meta: &Meta, dir: &Dir, name: &[u8]) -> io::Result<Option<Decision>> {
+        if meta.kind == Kind::Dir {
+            return Ok(Some(Decision::Settled(Outcome::Failed(in_the_way(entry, meta.kind, "file")))));
+        }
+        let settled = |outcome| Ok(Some(Decision::Settled(outcome)));
+        if self.options.overwrite == Overwrite::Never {
+            return settled(Outcome::Kept);
+        }
+        let EntryKind::File(identity) = &entry.kind else { return Ok(None) };
+        if meta.kind != Kind::File || meta.size != identity.size {
+            return Ok(None);
+        }
+        let same_time = time(meta.mtime_ns) == entry.mtime;
+        // What an interrupted run of the same copy published is complete: it was durable before it got its name.
+        let published = self.resumed_since.is_some_and(|since| same_time && time(meta.ctime_ns) >= since);
+        if published {
+            return settled(Outcome::Equal);
+        }
+        if self.options.overwrite == Overwrite::Changed {
+            if self.options.by_checksum {
+                let digest = digest_of(dir, name)?;
+                return Ok(Some(Decision::Compare { digest }));
+            }
+            if same_time {
+                if meta.mode != entry.mode && !self.options.dry_run {
+                    dir.chmod(name, entry.mode)?;
+                }
+                return settled(Outcome::Equal);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes ready to receive a file; gives the chunks that an earlier run left.
+    fn prepare(&self, index: u64, entry: &Entry, parent: RelPath, dir: &Dir) -> io::Result<ChunkSet> {
+        let generation = self.generations.lock().expect("no panic under the lock").get(&index).copied().unwrap_or(0);
+        let small = entry.size().is_some_and(|size| size <= u64::from(self.small_max));
+        let temp = self.temp(&entry.path, generation, &parent)?;
+        let mut target = Target {
+            index,
+            generation,
+            entry: entry.clone(),
+            parent,
+            temp,
+            slot: None,
+            file: OnceLock::new(),
+            dead: false.into(),
+            written: 0.into(),
+        };
+        let mut have = ChunkSet::new();
+        if !small {
+            let (slot, chunks) = self.slot(entry, generation)?;
+            target.slot = Some(slot);
+            have = self.open_big(&target, dir, chunks)?;
+        }
+        self.targets.insert(Arc::new(target));
+        Ok(have)
+    }
+
+    /// The number of a big file in the journal, and what is durable of it if it was begun before.
+    fn slot(&self, entry: &Entry, generation: u8) -> io::Result<(u64, ChunkSet)> {
+        let EntryKind::File(identity) = entry.kind else { return Ok((u64::MAX, ChunkSet::new())) };
+        let left = self.partials.lock().expect("no panic under the lock").remove(&entry.path);
+        let journal = self.journal.as_ref().expect("files are received only with a journal");
+        let mut journal = journal.lock().expect("no panic under the lock");
+        if let Some((slot, was, chunk_size, chunks)) = left {
+            if was == identity && chunk_size == self.chunk_size && generation == 0 && chunks.ranges().len() <= HAVE_RANGES_MAX {
+                return Ok((slot, chunks));
+            }
+            journal.push(Record::Close { slot });
+        }
+        let slot = {
+            let mut next = self.next_slot.lock().expect("no panic under the lock");
+            *next += 1;
+            *next
+        };
+        journal.push(Record::Partial { slot, path: entry.path.clone(), identity, chunk_size: self.chunk_size });
+        journal.write(false)?;
+        Ok((slot, ChunkSet::new()))
+    }
+
+    /// Opens the temporary file: the one that is there if chunks of it are durable, else a new one.
+    fn open_big(&self, target: &Target, dir: &Dir, chunks: ChunkSet) -> io::Result<ChunkSet> {
+        let mut have = chunks;
+        let both = OpenFlags { read: true, write: true, ..OpenFlags::write() };
+        let cached = match have.is_empty() {
+            false => dir.open_file(&target.temp, both).ok(),
+            true => None,
+        };
+        let cached = match cached {
+            Some(file) => file,
+            None => {
+                have = ChunkSet::new();
+                remove_if_there(dir, &target.temp)?;
+                let file = dir.open_file(&target.temp, OpenFlags::create_new(0o600))?;
+                self.reserve(&file, target)?;
+                file
+            }
+        };
+        let (aligned, direct) = self.open_direct(dir, &target.temp)?;
+        let file = BigFile { aligned: Arc::new(aligned), cached: Arc::new(cached), direct };
+        target.file.set(file).expect("opened once");
+        Ok(have)
+    }
+
+    /// Reserves the space: writes then neither fragment nor wait for each other. Holes are punched as they
+    /// are met. A disk that is too small for the file with its holes filled may still hold it.
+    fn reserve(&self, file: &std::os::fd::OwnedFd, target: &Target) -> io::Result<()> {
+        let Some(size) = target.entry.size() else { return Ok(()) };
+        match sys::file::fallocate(file, 0, size, false) {
+            Err(e) if e.kind() == io::ErrorKind::StorageFull => sys::file::truncate(file, 0),
+            other => other.map(|_| ()),
+        }
+    }
+
+    fn open_direct(&self, dir: &Dir, temp: &[u8]) -> io::Result<(std::os::fd::OwnedFd, bool)> {
+        let file = dir.open_file(temp, OpenFlags { read: true, ..OpenFlags::write() })?;
+        let wanted = self.io == IoChoice::Measure && self.no_direct.get().is_none();
+        let direct = wanted && set_direct(&file, true).unwrap_or(false);
+        if wanted && !direct {
+            let _ = self.no_direct.set(());
+        }
+        Ok((file, direct))
+    }
+
+    /// Throws away what has arrived of a file.
+    pub fn discard(&self, index: u64) {
+        *self.generations.lock().expect("no panic under the lock").entry(index).or_default() += 1;
+        let Some(target) = self.targets.remove(index) else { return };
+        target.dead.store(true, std::sync::atomic::Ordering::Release);
+        if let Some(slot) = target.slot
+            && let Some(journal) = &self.journal
+        {
+            journal.lock().expect("no panic under the lock").push(Record::Close { slot });
+        }
+        if let Ok(dir) = self.place.dir(&target.parent) {
+            let _ = remove_if_there(&dir, &target.temp);
+        }
+    }
+
+    /// The temporary name of a path; tells the journal first that such a name may stand in its directory.
+    fn temp(&self, path: &RelPath, generation: u8, parent: &RelPath) -> io::Result<Vec<u8>> {
+        let epoch = self.epoch.load(std::sync::atomic::Ordering::Acquire);
+        let mut touched = self.touched.lock().expect("no panic under the lock");
+        if touched.0 != epoch {
+            *touched = (epoch, std::collections::HashSet::new());
+        }
+        if touched.1.insert(parent.clone())
+            && let Some(journal) = &self.journal
+        {
+            let mut journal = journal.lock().expect("no panic under the lock");
+            journal.push(Record::Touched { epoch, dirs: vec![parent.clone()] });
+            journal.write(false)?;
+        }
+        Ok(Target::temp_name(path, generation))
+    }
+}
+
+fn in_the_way(entry: &Entry, kind: Kind, wanted: &str) -> String {
+    let what = match kind {
+        Kind::Dir => "a directory",
+        Kind::Symlink => "a symbolic link",
+        Kind::File => "a file",
+        _ => "a special file",
+    };
+    format!("{}: {what} stands where a {wanted} should go; remove it or choose another destination", entry.path)
+}
+
+/// Removes a name left by a run that was killed.
+pub(crate) fn remove_if_there(dir: &Dir, name: &[u8]) -> io::Result<()> {
+    match dir.unlink(name) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => Ok(()),
+    }
+}
+
+/// BLAKE3 of a file that is there.
+fn digest_of(dir: &Dir, name: &[u8]) -> io::Result<[u8; 32]> {
+    let file = dir.open_file(name, OpenFlags::read())?;
+    digest_of_open(&file)
+}
+
+/// BLAKE3 of an open file.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn digest_of_open(file: &std::os::fd::OwnedFd) -> io::Result<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    let mut buf = vec![0; COMPARE_BYTES];
+    let mut at = 0;
+    loop {
+        let n = sys::file::read_exact_at(file, &mut buf, at)?;
+        hasher.update(&buf[..n]);
+        at += n as u64;
+        if n < buf.len() {
+            return Ok(*hasher.finalize().as_bytes());
+        }
+    }
+}

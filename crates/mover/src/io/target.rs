@@ -1,0 +1,107 @@
+//! Files at the destination that are being received.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock, RwLock};
+
+use proto::{Entry, RelPath};
+
+/// Shards of the table: readers of different files do not meet.
+const SHARDS: usize = 64;
+
+/// Prefix of every temporary name.
+pub const TEMP_PREFIX: &[u8] = b".longhaul-";
+
+/// A file that is being received under a temporary name.
+#[derive(Debug)]
+pub struct Target {
+    /// Its index in the manifest.
+    pub index: u64,
+    /// Its generation.
+    pub generation: u8,
+    /// The entry.
+    pub entry: Entry,
+    /// The directory that holds it.
+    pub parent: RelPath,
+    /// Its temporary name, in the same directory.
+    pub temp: Vec<u8>,
+    /// Number in the journal, for a file sent in chunks.
+    pub slot: Option<u64>,
+    /// The open temporary file, for a file sent in chunks.
+    pub file: OnceLock<BigFile>,
+    /// It was discarded: writers leave it alone.
+    pub dead: AtomicBool,
+    /// Written by now: 0 nothing, 1 a writer is at it, 2 whole (small files).
+    pub written: AtomicU8,
+}
+
+/// The open temporary file of a big target.
+#[derive(Debug)]
+pub struct BigFile {
+    /// For whole aligned chunks: direct where the file system can.
+    pub aligned: Arc<OwnedFd>,
+    /// For everything else: through the page cache.
+    pub cached: Arc<OwnedFd>,
+    /// True if `aligned` bypasses the page cache.
+    pub direct: bool,
+}
+
+impl Target {
+    /// The temporary name of a path: the same for the same path, so that a later run finds it or replaces it,
+    /// and short enough for any directory.
+    #[must_use]
+    pub fn temp_name(path: &RelPath, generation: u8) -> Vec<u8> {
+        let hash = xxhash_rust::xxh3::xxh3_64(path.as_bytes());
+        let mut name = TEMP_PREFIX.to_vec();
+        name.extend_from_slice(format!("{hash:016x}.{generation}").as_bytes());
+        name
+    }
+
+    /// True once it was discarded.
+    #[must_use]
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Acquire)
+    }
+}
+
+/// All targets of a session, by index.
+#[derive(Debug)]
+pub struct Targets {
+    shards: Vec<RwLock<HashMap<u64, Arc<Target>>>>,
+}
+
+impl Default for Targets {
+    fn default() -> Self {
+        Targets { shards: (0..SHARDS).map(|_| RwLock::default()).collect() }
+    }
+}
+
+impl Targets {
+    fn shard(&self, index: u64) -> &RwLock<HashMap<u64, Arc<Target>>> {
+        &self.shards[index as usize % SHARDS]
+    }
+
+    /// The target of this index and generation.
+    #[must_use]
+    pub fn get(&self, index: u64, generation: u8) -> Option<Arc<Target>> {
+        let found = self.shard(index).read().expect("no panic under the lock").get(&index).cloned();
+        found.filter(|t| t.generation == generation && !t.is_dead())
+    }
+
+    /// The target of this index, whatever its generation.
+    #[must_use]
+    pub fn current(&self, index: u64) -> Option<Arc<Target>> {
+        self.shard(index).read().expect("no panic under the lock").get(&index).cloned()
+    }
+
+    /// Adds a target.
+    pub fn insert(&self, target: Arc<Target>) {
+        self.shard(target.index).write().expect("no panic under the lock").insert(target.index, target);
+    }
+
+    /// Takes a target out.
+    pub fn remove(&self, index: u64) -> Option<Arc<Target>> {
+        self.shard(index).write().expect("no panic under the lock").remove(&index)
+    }
+}

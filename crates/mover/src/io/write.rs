@@ -1,0 +1,338 @@
+//! Writers: verified parcels become bytes under temporary names.
+//!
+//! Chunks of big files are written by a thread with a ring (many writes in flight), or by several threads
+//! with plain positional writes where io_uring is not to be had. Small files are written whole by several
+//! threads, for they cost system calls, not bandwidth.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+use proto::record::Kind;
+use proto::{Entry, EntryKind};
+use sys::file::{OpenFlags, Owner, Times, fchmod, fchown, futimens, set_xattr, truncate, write_all_at};
+use sys::ring::Ring;
+use tokio::sync::mpsc;
+
+use super::place::Place;
+use super::target::{BigFile, Target, Targets};
+use crate::frame::{Frame, Part, Pool};
+
+/// Writes in flight of one ring.
+pub const RING_DEPTH: u32 = 8;
+/// How long a writer sleeps when nothing comes; closing the queue wakes it.
+const IDLE: Duration = Duration::from_millis(500);
+
+/// News of the writers.
+#[derive(Debug)]
+pub enum WriteEvent {
+    /// A parcel is written (or of no interest any more).
+    Landed {
+        /// Number of the parcel.
+        parcel: u64,
+        /// Its items: index, generation, offset, whether the file is at its end.
+        items: Vec<(u64, u8, u64, bool)>,
+    },
+    /// A file cannot be written.
+    Failed {
+        /// Its index.
+        index: u64,
+        /// Why, for the user.
+        why: String,
+        /// Every other file would fail too.
+        fatal: bool,
+    },
+}
+
+/// What writers share.
+pub struct Shared {
+    /// The destination.
+    pub place: Arc<Place>,
+    /// Files that are received.
+    pub targets: Arc<Targets>,
+    /// Where frames go back to.
+    pub pool: Pool,
+    /// News for the session.
+    pub events: mpsc::Sender<WriteEvent>,
+    /// Attributes beyond mode and mtime are kept.
+    pub preserve_all: bool,
+    /// Time that writers were busy, µs, summed over threads.
+    pub busy_us: AtomicU64,
+    /// File bytes written.
+    pub bytes: AtomicU64,
+}
+
+/// Writes parcels of small files until the queue is closed.
+pub fn write_batches(shared: &Shared, queue: &Receiver<Frame>) {
+    while let Some(frame) = next(queue) {
+        let begin = Instant::now();
+        let mut items = Vec::with_capacity(frame.parts.len());
+        let mut parts = frame.parts.as_slice();
+        while let Some(first) = parts.first() {
+            let run = parts.iter().take_while(|p| p.file == first.file && p.generation == first.generation).count();
+            let (file, rest) = parts.split_at(run);
+            parts = rest;
+            items.extend(file.iter().map(|p| (p.file, p.generation, p.offset, p.file_end)));
+            let Some(target) = shared.targets.get(first.file, first.generation) else { continue };
+            if let Err(error) = write_small(shared, &target, &frame, file) {
+                failed(shared, &target, &error);
+            }
+        }
+        landed(shared, frame, items, begin);
+    }
+}
+
+fn next(queue: &Receiver<Frame>) -> Option<Frame> {
+    loop {
+        match queue.recv_timeout(IDLE) {
+            Ok(frame) => return Some(frame),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+}
+
+fn landed(shared: &Shared, frame: Frame, items: Vec<(u64, u8, u64, bool)>, begin: Instant) {
+    let bytes: u64 = frame.parts.iter().map(|p| u64::from(p.len)).sum();
+    shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+    shared.busy_us.fetch_add(begin.elapsed().as_micros() as u64, Ordering::Relaxed);
+    let parcel = frame.parcel;
+    shared.pool.give(frame);
+    // A session that is gone needs no news.
+    let _ = shared.events.blocking_send(WriteEvent::Landed { parcel, items });
+}
+
+fn failed(shared: &Shared, target: &Target, error: &io::Error) {
+    let why = super::say(&format!("writing {}", target.entry.path), error);
+    let event = WriteEvent::Failed { index: target.index, why, fatal: super::is_fatal(error) };
+    let _ = shared.events.blocking_send(event);
+}
+
+fn write_small(shared: &Shared, target: &Target, frame: &Frame, parts: &[Part]) -> io::Result<()> {
+    // A parcel that was sent again may be at work in two threads at once: the first one writes.
+    if target.written.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        return Ok(());
+    }
+    let dir = shared.place.dir(&target.parent)?;
+    let flags = OpenFlags { read: false, ..OpenFlags::create_new(target.entry.mode & 0o777) };
+    let file = match dir.open_file(&target.temp, flags) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+            // Left by a run that was killed.
+            dir.unlink(&target.temp)?;
+            dir.open_file(&target.temp, flags)?
+        }
+        opened => opened?,
+    };
+    let mut end = 0;
+    for part in parts {
+        if part.len > 0 {
+            let start = part.start as usize;
+            write_all_at(&file, &frame.buf[start..start + part.len as usize], part.offset)?;
+            end = part.offset + u64::from(part.len);
+        }
+    }
+    let size = target.entry.size().unwrap_or(end);
+    if end != size {
+        truncate(&file, size)?;
+    }
+    attributes(&file, &target.entry, shared.preserve_all)?;
+    if target.is_dead() {
+        let _ = dir.unlink(&target.temp);
+    }
+    Ok(())
+}
+
+/// Sets what an entry says of a file that is open for writing; the time last, for all else changes it.
+///
+/// # Errors
+/// What the file system says of mode and time; owners and attributes only when the caller may set them.
+pub fn attributes(file: &OwnedFd, entry: &Entry, preserve_all: bool) -> io::Result<()> {
+    if preserve_all {
+        if let Some((uid, gid)) = entry.owner {
+            allowed(fchown(file, Owner { uid: Some(uid), gid: Some(gid) }))?;
+        }
+        for (name, value) in &entry.xattrs {
+            allowed(set_xattr(file, name, value))?;
+        }
+    }
+    // Bits beyond the nine are not set by creation, and a change of owner takes them away.
+    if entry.mode & !0o777 != 0 || preserve_all {
+        fchmod(file, entry.mode)?;
+    }
+    futimens(file, Times::mtime(super::nanoseconds(entry.mtime)))
+}
+
+/// What an unprivileged user may not set, or this file system does not know, is left out.
+fn allowed(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(e) if matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => {
+            tracing::debug!(error = %e, "an attribute was left out");
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+struct InFlight {
+    parcel: u64,
+    parts: Vec<Part>,
+    target: Arc<Target>,
+    begin: Instant,
+}
+
+/// Writes chunks of big files until the queue is closed.
+pub fn write_chunks(shared: &Shared, queue: &Receiver<Frame>, mut ring: Ring) {
+    if let Err(error) = ring.register(shared.pool.slab()) {
+        tracing::debug!(%error, "buffers are not registered");
+    }
+    let mut flying: HashMap<u64, InFlight> = HashMap::new();
+    let mut token = 0;
+    let mut open = true;
+    while open || !flying.is_empty() {
+        while open && !ring.is_full() {
+            let frame = if flying.is_empty() {
+                next(queue)
+            } else {
+                match queue.try_recv() {
+                    Ok(frame) => Some(frame),
+                    Err(crossbeam_channel::TryRecvError::Empty) => break,
+                    Err(crossbeam_channel::TryRecvError::Disconnected) => None,
+                }
+            };
+            let Some(frame) = frame else {
+                open = false;
+                break;
+            };
+            token += 1;
+            if let Some(job) = begin_chunk(shared, frame, &mut ring, token) {
+                flying.insert(token, job);
+            }
+        }
+        if flying.is_empty() {
+            continue;
+        }
+        if let Err(error) = ring.wait(1) {
+            tracing::error!(%error, "waiting for writes");
+            return;
+        }
+        while let Some(done) = ring.poll() {
+            let job = flying.remove(&done.token).expect("every operation has its token");
+            let result = match done.result {
+                Ok(n) if n == done.range.len() => Ok(()),
+                // Short writes happen at the limits of a disk: the plain call gives the reason.
+                Ok(n) => write_all_at(&job.cached(), &done.buf[done.range.start + n..done.range.end], done.offset + n as u64),
+                Err(e) => Err(e),
+            };
+            let frame = Frame { buf: done.buf, parts: job.parts, parcel: job.parcel, kind: Kind::Chunk, corrupt: false };
+            finish_chunk(shared, &job.target, frame, result, job.begin);
+        }
+    }
+}
+
+impl InFlight {
+    fn cached(&self) -> Arc<OwnedFd> {
+        self.target.file.get().expect("a chunk in flight has its file").cached.clone()
+    }
+}
+
+/// Starts the write of a chunk; writes at once what cannot go through the ring.
+fn begin_chunk(shared: &Shared, mut frame: Frame, ring: &mut Ring, token: u64) -> Option<InFlight> {
+    let begin = Instant::now();
+    let first = *frame.parts.first().expect("a parcel has a part");
+    let Some(target) = shared.targets.get(first.file, first.generation) else {
+        let items = frame.parts.iter().map(|p| (p.file, p.generation, p.offset, p.file_end)).collect();
+        landed(shared, frame, items, begin);
+        return None;
+    };
+    let Some(file) = target.file.get() else {
+        finish_chunk(shared, &target, frame, Err(io::Error::other("the file is not open")), begin);
+        return None;
+    };
+    if let Err(error) = punch_gaps(shared, &frame, &target, file) {
+        finish_chunk(shared, &target, frame, Err(error), begin);
+        return None;
+    }
+    match aligned_range(&mut frame, &target, file) {
+        Some((range, offset)) => {
+            let Frame { buf, parts, parcel, .. } = frame;
+            match ring.submit_write(&file.aligned, offset, buf, range, token) {
+                Ok(()) => Some(InFlight { parcel, parts, target, begin }),
+                Err(rejected) => {
+                    let frame = Frame { buf: rejected.buf, parts, parcel, kind: Kind::Chunk, corrupt: false };
+                    finish_chunk(shared, &target, frame, Err(rejected.error), begin);
+                    None
+                }
+            }
+        }
+        None => {
+            let write = |p: &Part| {
+                let start = p.start as usize;
+                write_all_at(&file.cached, &frame.buf[start..start + p.len as usize], p.offset)
+            };
+            let result = frame.parts.iter().filter(|p| p.len > 0).try_for_each(write);
+            finish_chunk(shared, &target, frame, result, begin);
+            None
+        }
+    }
+}
+
+/// Gives back the space of what a chunk does not carry: those are holes of the source.
+fn punch_gaps(shared: &Shared, frame: &Frame, target: &Target, file: &BigFile) -> io::Result<()> {
+    let Some(size) = target.entry.size() else { return Ok(()) };
+    let chunk = frame.buf.len() as u64;
+    debug_assert_eq!(frame.buf.len(), shared.pool.slab().size_bytes());
+    let begin = frame.parts[0].offset / chunk * chunk;
+    let end = (begin + chunk).min(size);
+    let mut at = begin;
+    for part in &frame.parts {
+        if part.offset > at {
+            sys::file::punch_hole(&file.cached, at, part.offset - at)?;
+        }
+        at = part.offset + u64::from(part.len);
+    }
+    if at < end {
+        sys::file::punch_hole(&file.cached, at, end - at)?;
+    }
+    Ok(())
+}
+
+/// Bytes that direct writes are multiples of.
+const ALIGN: usize = sys::buffer::BUFFER_ALIGN_BYTES;
+
+/// The whole chunk as one write, if it is one run of bytes; the tail of a file is filled up with zeros to
+/// what O_DIRECT needs and cut off when the file is published.
+fn aligned_range(frame: &mut Frame, target: &Target, file: &BigFile) -> Option<(std::ops::Range<usize>, u64)> {
+    let [part] = frame.parts.as_slice() else { return None };
+    let (start, len) = (part.start as usize, part.len as usize);
+    if len == 0 {
+        return None;
+    }
+    if !file.direct {
+        return Some((start..start + len, part.offset));
+    }
+    let at_end = target.entry.size().is_none_or(|size| part.offset + len as u64 == size);
+    let up = len.next_multiple_of(ALIGN);
+    if !start.is_multiple_of(ALIGN) || start + up > frame.buf.len() || (up != len && !at_end) {
+        return None;
+    }
+    let offset = part.offset;
+    frame.buf[start + len..start + up].fill(0);
+    Some((start..start + up, offset))
+}
+
+fn finish_chunk(shared: &Shared, target: &Target, frame: Frame, result: io::Result<()>, begin: Instant) {
+    if let Err(error) = &result {
+        failed(shared, target, error);
+    }
+    let first = frame.parts.first().expect("a parcel has a part");
+    let items = if result.is_ok() && matches!(target.entry.kind, EntryKind::File(_) | EntryKind::Stream) {
+        vec![(first.file, first.generation, first.offset, false)]
+    } else {
+        Vec::new()
+    };
+    landed(shared, frame, items, begin);
+}

@@ -1,0 +1,27 @@
+//! Moves datasets: reads, sends, receives, verifies, publishes.
+
+#![forbid(unsafe_code)]
+
+pub mod accept;
+pub mod connect;
+pub mod control;
+pub mod copy;
+pub mod digest;
+pub mod ends;
+pub mod event;
+pub mod filter;
+pub mod fingerprint;
+pub mod frame;
+pub mod io;
+pub mod link;
+pub mod net;
+pub mod report;
+pub mod request;
+pub mod scan;
+pub mod serve;
+pub mod server;
+pub mod session;
+pub mod tls;
+
+pub use copy::{copy, test};
+pub use serve::{serve, serve_connect};

@@ -1,0 +1,159 @@
+//! The control connection: frames of [`Control`] messages over TLS, in both directions at once.
+
+use std::io;
+use std::time::Duration;
+
+use proto::control::{Control, Refusal};
+use proto::frame::{self, PREFIX};
+use proto::limits::FRAME_MAX;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc;
+
+/// Messages waiting in either direction. The session stops producing at this number.
+const QUEUE_MAX: usize = 64;
+
+/// Why a link is of no use any more.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The connection failed or was closed.
+    #[error("the connection was lost")]
+    Lost(#[source] io::Error),
+    /// The peer said something that cannot be.
+    #[error("the other end does not keep to the protocol: {0}")]
+    Protocol(String),
+    /// The peer refused, with its reason.
+    #[error("{}", .0.text)]
+    Refused(Refusal),
+    /// Nothing was heard for too long.
+    #[error("nothing was heard from the other end for {} s", .0.as_secs())]
+    Silent(Duration),
+}
+
+impl From<frame::FrameError> for LinkError {
+    fn from(error: frame::FrameError) -> Self {
+        LinkError::Protocol(error.to_string())
+    }
+}
+
+/// Reads one message of at most `max` bytes.
+///
+/// # Errors
+/// When the connection ends or the bytes are no message.
+pub async fn read(stream: &mut (impl AsyncRead + Unpin), max: usize) -> Result<Control, LinkError> {
+    let mut body = Vec::new();
+    read_into(stream, max, &mut body).await
+}
+
+async fn read_into(stream: &mut (impl AsyncRead + Unpin), max: usize, body: &mut Vec<u8>) -> Result<Control, LinkError> {
+    let mut prefix = [0; PREFIX];
+    stream.read_exact(&mut prefix).await.map_err(LinkError::Lost)?;
+    let len = frame::body_len(prefix, max)?;
+    // Memory grows with what arrives, not with what is announced.
+    body.clear();
+    let got = stream.take(len as u64).read_to_end(body).await.map_err(LinkError::Lost)?;
+    if got < len {
+        return Err(LinkError::Lost(io::ErrorKind::UnexpectedEof.into()));
+    }
+    Ok(frame::decode(body)?)
+}
+
+/// Writes one message.
+///
+/// # Errors
+/// When the connection fails.
+pub async fn write(stream: &mut (impl AsyncWrite + Unpin), message: &Control) -> Result<(), LinkError> {
+    let mut bytes = Vec::new();
+    frame::encode(message, &mut bytes);
+    stream.write_all(&bytes).await.map_err(LinkError::Lost)?;
+    stream.flush().await.map_err(LinkError::Lost)
+}
+
+/// A control connection with a task for each direction.
+pub struct Link {
+    out: mpsc::Sender<Control>,
+    inbox: mpsc::Receiver<Result<Control, LinkError>>,
+    /// Reader and writer.
+    tasks: Vec<tokio::task::JoinHandle<()>>,
+}
+
+impl Link {
+    /// Takes over an authenticated connection.
+    pub fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Link {
+        let (mut from, mut to) = tokio::io::split(stream);
+        let (out, mut outbox) = mpsc::channel::<Control>(QUEUE_MAX);
+        let (arrived, inbox) = mpsc::channel(QUEUE_MAX);
+        let reader = tokio::spawn(async move {
+            let mut body = Vec::new();
+            loop {
+                let message = read_into(&mut from, FRAME_MAX, &mut body).await;
+                let over = message.is_err();
+                if arrived.send(message).await.is_err() || over {
+                    break;
+                }
+            }
+        });
+        let writer = tokio::spawn(async move {
+            let mut bytes = Vec::new();
+            while let Some(message) = outbox.recv().await {
+                bytes.clear();
+                frame::encode(&message, &mut bytes);
+                while bytes.len() < 64 << 10
+                    && let Ok(message) = outbox.try_recv()
+                {
+                    frame::encode(&message, &mut bytes);
+                }
+                // A failed write shows as a failed read; the reader tells it.
+                if to.write_all(&bytes).await.is_err() || to.flush().await.is_err() {
+                    break;
+                }
+            }
+            let _ = to.shutdown().await;
+        });
+        Link { out, inbox, tasks: vec![reader, writer] }
+    }
+
+    /// A link that is closed: what stands where one was taken from.
+    #[must_use]
+    pub fn closed() -> Link {
+        let (out, _) = mpsc::channel(1);
+        let (_, inbox) = mpsc::channel(1);
+        Link { out, inbox, tasks: Vec::new() }
+    }
+
+    /// True if a message can be sent without waiting.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.out.capacity() > 0
+    }
+
+    /// Sends a message; waits while the queue is full. A link that is lost swallows it: `recv` tells.
+    pub async fn send(&self, message: Control) {
+        let _ = self.out.send(message).await;
+    }
+
+    /// The next message. Cancel safe.
+    ///
+    /// # Errors
+    /// When the link is of no use any more.
+    pub async fn recv(&mut self) -> Result<Control, LinkError> {
+        match self.inbox.recv().await {
+            Some(message) => message,
+            None => Err(LinkError::Lost(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+
+    /// Sends what is queued and closes, within `timeout`.
+    pub async fn close(mut self, timeout: Duration) {
+        let (dead, _) = mpsc::channel(1);
+        drop(std::mem::replace(&mut self.out, dead));
+        if let Some(writer) = self.tasks.pop() {
+            let _ = tokio::time::timeout(timeout, writer).await;
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+}

@@ -1,0 +1,75 @@
+//! The network side of the byte path: few threads, each serving many streams without a lock between them.
+
+pub mod gate;
+pub mod open;
+pub mod receiver;
+pub mod sender;
+pub mod tune;
+
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use proto::hello::StreamSecrets;
+
+/// An open stream on its way to a network thread.
+pub struct Opened {
+    /// Number in the session.
+    pub id: u16,
+    /// The socket, non-blocking.
+    pub socket: Arc<TcpStream>,
+    /// Its secrets.
+    pub secrets: StreamSecrets,
+    /// True if this end connected: it sends with the forward secret.
+    pub connected: bool,
+    /// Its place in the budget of an accepting end.
+    pub permit: Option<crate::accept::Permit>,
+}
+
+/// What network threads tell the session.
+#[derive(Debug)]
+pub enum NetEvent {
+    /// A stream is closed. The reason is `None` if it ended in good order.
+    Closed {
+        /// Its number.
+        id: u16,
+        /// Why.
+        why: Option<String>,
+    },
+    /// A parcel begins to be sent on a stream.
+    Sending {
+        /// Number of the parcel.
+        parcel: u64,
+        /// Number of the stream.
+        stream: u16,
+    },
+    /// A parcel arrived corrupt (clear protection).
+    Corrupt {
+        /// Number of the parcel.
+        parcel: u64,
+    },
+}
+
+/// Counters of one direction of a session, written by network threads, read once a second.
+#[derive(Debug, Default)]
+pub struct NetStats {
+    /// Payload bytes handed to the kernel or verified.
+    pub bytes: AtomicU64,
+    /// Records.
+    pub records: AtomicU64,
+    /// Parcels complete.
+    pub parcels: AtomicU64,
+    /// Time that threads were busy, µs, summed over threads.
+    pub busy_us: AtomicU64,
+    /// Time that the gate of the pacer was the reason to wait, µs.
+    pub gated_us: AtomicU64,
+    /// Time that a writable stream had nothing to send (sender), or that data waited for a frame (receiver), µs.
+    pub starved_us: AtomicU64,
+}
+
+impl NetStats {
+    pub(crate) fn add(counter: &AtomicU64, n: u64) {
+        // Only statistics: no other memory depends on it.
+        counter.fetch_add(n, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,135 @@
+//! Opening data streams: connecting, the three messages, the socket's options.
+
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::control::Settings;
+use proto::hello::{Accepting, Connecting, FINISH, HELLO, HelloError, REPLY, SessionId, SessionKey};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use super::Opened;
+use sys::socket::Keepalive;
+
+/// How long opening may take.
+pub const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// A stream whose data are not acknowledged for this long is dead; its parcels go to others.
+pub const DEAD_AFTER: Duration = Duration::from_secs(20);
+
+/// Why a stream was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The network says no.
+    #[error("connecting to {0}")]
+    Connect(SocketAddr, #[source] std::io::Error),
+    /// The connection broke in the three messages.
+    #[error("opening a data stream")]
+    Io(#[from] std::io::Error),
+    /// The other end says no or is not the one meant.
+    #[error(transparent)]
+    Hello(#[from] HelloError),
+    /// It took too long.
+    #[error("opening a data stream to {0} took longer than 10 s")]
+    Timeout(SocketAddr),
+}
+
+/// Connects a TCP socket with the options that must be set before.
+///
+/// # Errors
+/// When the address cannot be reached within [`OPEN_TIMEOUT`] or an option is refused.
+pub async fn connect(to: SocketAddr, bind: Option<IpAddr>, settings: &Settings) -> Result<tokio::net::TcpStream, OpenError> {
+    let failed = |e| OpenError::Connect(to, e);
+    let socket = if to.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() }.map_err(failed)?;
+    if let Some(ip) = bind.filter(|ip| ip.is_ipv4() == to.is_ipv4()) {
+        socket.bind(SocketAddr::new(ip, 0)).map_err(failed)?;
+    }
+    if let Some(dscp) = settings.dscp {
+        sys::socket::set_dscp(socket.as_fd(), dscp).map_err(failed)?;
+    }
+    let labelled = match (to, settings.flow_label) {
+        (SocketAddr::V6(to), Some(label)) => sys::socket::set_flow_label(socket.as_fd(), to, label).map_err(failed)?.into(),
+        _ => to,
+    };
+    match tokio::time::timeout(OPEN_TIMEOUT, socket.connect(labelled)).await {
+        Ok(stream) => stream.map_err(failed),
+        Err(_) => Err(OpenError::Timeout(to)),
+    }
+}
+
+/// Opens a stream as the connecting end.
+///
+/// # Errors
+/// When the other end cannot be reached, refuses, or does not hold the key.
+pub async fn dial(
+    to: SocketAddr,
+    bind: Option<IpAddr>,
+    settings: &Settings,
+    session: SessionId,
+    key: SessionKey,
+    id: u16,
+) -> Result<Opened, OpenError> {
+    let mut stream = connect(to, bind, settings).await?;
+    let mut nonce = [0; 16];
+    sys::random::fill(&mut nonce)?;
+    let shake = async {
+        let (state, hello) = Connecting::new(key, session, id, nonce);
+        stream.write_all(&hello).await?;
+        let mut reply = [0; REPLY];
+        stream.read_exact(&mut reply).await?;
+        let (finish, secrets) = state.reply(&reply)?;
+        stream.write_all(&finish).await?;
+        Ok::<_, OpenError>(secrets)
+    };
+    let secrets = tokio::time::timeout(OPEN_TIMEOUT, shake).await.map_err(|_| OpenError::Timeout(to))??;
+    Ok(Opened { id, socket: Arc::new(ready(stream)?), secrets, connected: true, permit: None })
+}
+
+/// Finishes opening a stream as the accepting end; `hello` has been read and names this session.
+///
+/// # Errors
+/// When the other end does not hold the key or plays back what it heard.
+pub async fn accept(
+    mut stream: tokio::net::TcpStream,
+    hello: [u8; HELLO],
+    key: SessionKey,
+    id: u16,
+    settings: &Settings,
+) -> Result<Opened, OpenError> {
+    let mut nonce = [0; 16];
+    sys::random::fill(&mut nonce)?;
+    let (state, reply) = Accepting::new(key, &hello, nonce)?;
+    stream.write_all(&reply).await?;
+    let mut finish = [0; FINISH];
+    stream.read_exact(&mut finish).await?;
+    let secrets = state.finish(&finish)?;
+    if let Some(dscp) = settings.dscp {
+        sys::socket::set_dscp(stream.as_fd(), dscp)?;
+    }
+    Ok(Opened { id, socket: Arc::new(ready(stream)?), secrets, connected: false, permit: None })
+}
+
+/// Settings of a connection about which nothing is agreed yet.
+#[must_use]
+pub fn plain_settings() -> Settings {
+    Settings {
+        protection: proto::seal::Protection::Private,
+        chunk_size: proto::limits::CHUNK_SIZE_DEFAULT,
+        streams_max: 1,
+        congestion: None,
+        rate_bps: None,
+        dscp: None,
+        flow_label: None,
+    }
+}
+
+/// Takes the socket out of the async runtime and sets what every data stream has.
+fn ready(stream: tokio::net::TcpStream) -> std::io::Result<TcpStream> {
+    let stream = stream.into_std()?;
+    stream.set_nonblocking(true)?;
+    sys::socket::set_nodelay(stream.as_fd(), true)?;
+    sys::socket::set_user_timeout(stream.as_fd(), DEAD_AFTER)?;
+    let keepalive = Keepalive { idle: DEAD_AFTER / 2, interval: DEAD_AFTER / 8, count: 4 };
+    sys::socket::set_keepalive(stream.as_fd(), Some(keepalive))?;
+    Ok(stream)
+}

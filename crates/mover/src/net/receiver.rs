@@ -1,0 +1,409 @@
+//! Receiving threads: each serves its streams as data arrive, a record at a time.
+//!
+//! The payload of a record is received straight into its place in a frame, checked or opened there while it
+//! is in the core's cache, and the frame goes to the writers when its parcel is complete.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSliceMut};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use proto::limits::RECORD_PAYLOAD_MAX;
+use proto::record::{HEADER, HEADER_COVERED, Header, Kind};
+use proto::seal::{CheckError, Protection, Sealer};
+use sys::poll::{Epoll, Event, Interest, Waker};
+use tokio::sync::mpsc;
+
+use super::{NetEvent, NetStats, Opened};
+use crate::frame::{Frame, Part, Pool};
+
+/// Commands in the queue of one thread.
+const COMMANDS_MAX: usize = 256;
+const IDLE: Duration = Duration::from_millis(200);
+/// Records of one stream before the next has its turn.
+const RECORDS_PER_TURN: usize = 4;
+
+/// What receiving threads share.
+pub struct Shared {
+    /// Where frames come from.
+    pub pool: Pool,
+    /// Complete parcels of big files.
+    pub chunks: Sender<Frame>,
+    /// Complete parcels of small files.
+    pub batches: Sender<Frame>,
+    /// Bytes of a chunk.
+    pub chunk_size: u32,
+    /// Numbers.
+    pub stats: NetStats,
+    /// How records are protected.
+    pub protection: Protection,
+    /// News for the session.
+    pub events: mpsc::Sender<NetEvent>,
+}
+
+enum Command {
+    Add(Opened),
+    Stop,
+}
+
+/// A running receiving thread.
+pub struct RecvThread {
+    commands: Sender<Command>,
+    waker: Waker,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl RecvThread {
+    /// Starts a thread that is woken by `waker`, which the pool wakes too.
+    ///
+    /// # Errors
+    /// When the system gives no thread or descriptor.
+    pub fn start(name: &str, shared: Arc<Shared>, waker: Waker) -> io::Result<RecvThread> {
+        let (commands, inbox) = bounded(COMMANDS_MAX);
+        let epoll = Epoll::new()?;
+        epoll.add(&waker, u64::MAX, Interest::READ)?;
+        let loop_waker = waker.clone();
+        let run = move || {
+            let (streams, scratch) = (BTreeMap::new(), vec![0; RECORD_PAYLOAD_MAX]);
+            Loop { shared, inbox, waker: loop_waker, epoll, streams, scratch, stopping: false }.run();
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
+        Ok(RecvThread { commands, waker, thread: Some(thread) })
+    }
+
+    /// Hands a stream to the thread.
+    pub fn add(&self, stream: Opened) {
+        self.command(Command::Add(stream));
+    }
+
+    fn command(&self, command: Command) {
+        let _ = self.commands.send(command);
+        self.waker.wake();
+    }
+}
+
+impl Drop for RecvThread {
+    fn drop(&mut self) {
+        self.command(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Loop {
+    shared: Arc<Shared>,
+    inbox: Receiver<Command>,
+    waker: Waker,
+    epoll: Epoll,
+    streams: BTreeMap<u16, Stream>,
+    /// Test data are received here, checked and dropped: it stays in cache.
+    scratch: Vec<u8>,
+    stopping: bool,
+}
+
+enum Turn {
+    /// There may be more to receive.
+    More,
+    /// Nothing more has arrived.
+    Dry,
+    /// No frame is free.
+    Starved,
+    /// It is closed; `None` in good order.
+    Closed(Option<String>),
+}
+
+impl Loop {
+    fn run(mut self) {
+        let mut events: Vec<Event> = Vec::with_capacity(64);
+        let mut starved = false;
+        while !self.stopping {
+            let asleep = Instant::now();
+            let more = self.streams.values().any(|s| s.readable && !s.starved);
+            let timeout = if more { Duration::ZERO } else { IDLE };
+            if let Err(error) = self.epoll.wait(&mut events, Some(timeout)) {
+                tracing::error!(%error, "waiting for sockets");
+                break;
+            }
+            let begin = Instant::now();
+            if starved {
+                NetStats::add(&self.shared.stats.starved_us, (begin - asleep).as_micros() as u64);
+            }
+            for event in &events {
+                if event.token == u64::MAX {
+                    self.waker.drain();
+                } else if let Some(stream) = self.streams.get_mut(&(event.token as u16)) {
+                    stream.readable |= event.readable || event.error || event.hangup;
+                }
+            }
+            while let Ok(command) = self.inbox.try_recv() {
+                match command {
+                    Command::Add(opened) => self.add(opened),
+                    Command::Stop => self.stopping = true,
+                }
+            }
+            starved = self.serve();
+            NetStats::add(&self.shared.stats.busy_us, begin.elapsed().as_micros() as u64);
+        }
+        for stream in std::mem::take(&mut self.streams).into_values() {
+            self.close(stream, Some("stopped".to_owned()));
+        }
+    }
+
+    fn add(&mut self, opened: Opened) {
+        let id = opened.id;
+        if let Err(error) = self.epoll.add(opened.socket.as_ref(), u64::from(id), Interest::READ.edge()) {
+            let why = Some(format!("watching the socket: {error}"));
+            let _ = self.shared.events.blocking_send(NetEvent::Closed { id, why });
+            return;
+        }
+        self.streams.insert(id, Stream::new(opened, self.shared.protection));
+    }
+
+    /// One turn for every stream that has something. True if one waits for a frame.
+    fn serve(&mut self) -> bool {
+        let mut closed = Vec::new();
+        let mut starved = false;
+        for (&id, stream) in &mut self.streams {
+            if !stream.readable {
+                continue;
+            }
+            stream.starved = false;
+            for _ in 0..RECORDS_PER_TURN {
+                match stream.turn(&self.shared, &mut self.scratch) {
+                    Turn::More => continue,
+                    Turn::Dry => stream.readable = false,
+                    Turn::Starved => (stream.starved, starved) = (true, true),
+                    Turn::Closed(why) => closed.push((id, why)),
+                }
+                break;
+            }
+        }
+        for (id, why) in closed {
+            if let Some(stream) = self.streams.remove(&id) {
+                self.close(stream, why);
+            }
+        }
+        starved
+    }
+
+    fn close(&self, stream: Stream, why: Option<String>) {
+        let _ = self.epoll.delete(stream.socket.as_ref());
+        let _ = stream.socket.shutdown(std::net::Shutdown::Both);
+        if let Some(frame) = stream.frame {
+            self.shared.pool.give(frame);
+        }
+        let _ = self.shared.events.blocking_send(NetEvent::Closed { id: stream.id, why });
+    }
+}
+
+/// A record whose payload is arriving.
+struct Incoming {
+    header: Header,
+    covered: [u8; HEADER_COVERED],
+    check: [u8; HEADER - HEADER_COVERED],
+    /// Where the payload goes in the frame (or the scratch).
+    start: usize,
+    got: usize,
+}
+
+struct Stream {
+    id: u16,
+    socket: Arc<TcpStream>,
+    opener: Sealer,
+    readable: bool,
+    starved: bool,
+    head: [u8; HEADER],
+    head_got: usize,
+    incoming: Option<Incoming>,
+    /// The parcel that is being put together.
+    frame: Option<Frame>,
+    /// End of what is in the frame (batches).
+    filled: usize,
+    corrupt: bool,
+}
+
+impl Stream {
+    fn new(opened: Opened, protection: Protection) -> Stream {
+        let secret = if opened.connected { &opened.secrets.backward } else { &opened.secrets.forward };
+        Stream {
+            id: opened.id,
+            opener: Sealer::new(protection, secret),
+            socket: opened.socket,
+            readable: true,
+            starved: false,
+            head: [0; HEADER],
+            head_got: 0,
+            incoming: None,
+            frame: None,
+            filled: 0,
+            corrupt: false,
+        }
+    }
+
+    /// Receives what completes a header or a payload, and what follows of the next header with it.
+    fn turn(&mut self, shared: &Shared, scratch: &mut [u8]) -> Turn {
+        if self.incoming.is_none() && self.head_got == HEADER {
+            match self.begin(shared) {
+                Ok(()) => {}
+                Err(turn) => return turn,
+            }
+        }
+        let received = match &mut self.incoming {
+            None => sys::socket::recv(self.socket.as_fd(), &mut self.head[self.head_got..]),
+            Some(incoming) => {
+                let len = incoming.header.len as usize;
+                let space = match &mut self.frame {
+                    Some(frame) => &mut frame.buf[incoming.start + incoming.got..incoming.start + len],
+                    None => &mut scratch[incoming.got..len],
+                };
+                let mut parts = [IoSliceMut::new(space), IoSliceMut::new(&mut self.head)];
+                sys::socket::recvv(self.socket.as_fd(), &mut parts)
+            }
+        };
+        let n = match received {
+            Ok(0) => return Turn::Closed(Some("the other end closed the connection".to_owned())),
+            Ok(n) => n,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Turn::Dry,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Turn::More,
+            Err(e) => return Turn::Closed(Some(e.to_string())),
+        };
+        match &mut self.incoming {
+            None => self.head_got += n,
+            Some(incoming) => {
+                let missing = incoming.header.len as usize - incoming.got;
+                incoming.got += n.min(missing);
+                self.head_got = n.saturating_sub(missing);
+                if incoming.got == incoming.header.len as usize {
+                    return self.finish(shared, scratch);
+                }
+            }
+        }
+        Turn::More
+    }
+
+    /// A header is whole: finds a place for its payload.
+    fn begin(&mut self, shared: &Shared) -> Result<(), Turn> {
+        let covered: [u8; HEADER_COVERED] = self.head[..HEADER_COVERED].try_into().expect("32 bytes");
+        let header = Header::decode(&covered).map_err(|e| Turn::Closed(Some(e.to_string())))?;
+        let memory = matches!(header.kind, Kind::Memory | Kind::End);
+        if memory == self.frame.is_some() && self.frame.is_some() {
+            return Err(Turn::Closed(Some("a parcel was cut off by another kind of record".to_owned())));
+        }
+        if !memory && self.frame.is_none() {
+            let mut frame = shared.pool.try_take().ok_or(Turn::Starved)?;
+            (frame.parcel, frame.kind) = (header.parcel, header.kind);
+            (self.filled, self.corrupt) = (0, false);
+            self.frame = Some(frame);
+        }
+        let start = match &self.frame {
+            None => 0,
+            Some(frame) => {
+                if (frame.parcel, frame.kind) != (header.parcel, header.kind) {
+                    return Err(Turn::Closed(Some("records of two parcels are mixed".to_owned())));
+                }
+                let start = match header.kind {
+                    // A chunk keeps its place, so that it can be written with O_DIRECT as it stands.
+                    Kind::Chunk => (header.offset % u64::from(shared.chunk_size)) as usize,
+                    _ => self.filled,
+                };
+                if start + header.len as usize > frame.buf.len() {
+                    return Err(Turn::Closed(Some("a parcel is longer than a chunk".to_owned())));
+                }
+                start
+            }
+        };
+        let check = self.head[HEADER_COVERED..].try_into().expect("16 bytes");
+        self.incoming = Some(Incoming { header, covered, check, start, got: 0 });
+        self.head_got = 0;
+        Ok(())
+    }
+
+    /// A payload is whole: checks it and, with the last record, hands the parcel on.
+    fn finish(&mut self, shared: &Shared, scratch: &mut [u8]) -> Turn {
+        let Incoming { header, covered, check, start, .. } = self.incoming.take().expect("caller has seen it");
+        let len = header.len as usize;
+        let payload = match &mut self.frame {
+            Some(frame) => &mut frame.buf[start..start + len],
+            None => &mut scratch[..len],
+        };
+        match self.opener.open(&covered, &check, payload) {
+            Ok(()) => NetStats::add(&shared.stats.bytes, u64::from(header.len)),
+            Err(CheckError::Payload) => self.corrupt = true,
+            Err(CheckError::Stream) => return Turn::Closed(Some(CheckError::Stream.to_string())),
+        }
+        NetStats::add(&shared.stats.records, 1);
+        match header.kind {
+            Kind::End => return Turn::Closed(None),
+            Kind::Memory => {
+                if header.is_last() && !self.corrupt {
+                    NetStats::add(&shared.stats.parcels, 1);
+                }
+                return Turn::More;
+            }
+            Kind::Chunk | Kind::Small => {}
+        }
+        self.filled = start + len;
+        let frame = self.frame.as_mut().expect("data records have a frame");
+        if !join(&mut frame.parts, &header, start) {
+            return Turn::Closed(Some("a parcel has too many parts".to_owned()));
+        }
+        if header.is_last() {
+            return self.hand_on(shared);
+        }
+        Turn::More
+    }
+
+    fn hand_on(&mut self, shared: &Shared) -> Turn {
+        let mut frame = self.frame.take().expect("caller has seen it");
+        if self.corrupt {
+            let event = NetEvent::Corrupt { parcel: frame.parcel };
+            shared.pool.give(frame);
+            return match shared.events.blocking_send(event) {
+                Ok(()) => Turn::More,
+                Err(_) => Turn::Closed(None),
+            };
+        }
+        frame.corrupt = false;
+        NetStats::add(&shared.stats.parcels, 1);
+        let to = if frame.kind == Kind::Chunk { &shared.chunks } else { &shared.batches };
+        // The queue has room for every frame there is.
+        match to.send(frame) {
+            Ok(()) => Turn::More,
+            Err(gone) => {
+                shared.pool.give(gone.0);
+                Turn::Closed(None)
+            }
+        }
+    }
+}
+
+/// Most parts of a parcel: each small file of a batch may begin a new record.
+const PARTS_MAX: usize = 4096;
+
+/// Adds a record to the parts, joining it to the one before if it continues it.
+fn join(parts: &mut Vec<Part>, header: &Header, start: usize) -> bool {
+    if let Some(last) = parts.last_mut()
+        && last.file == header.file
+        && last.generation == header.generation
+        && !last.file_end
+        && last.offset + u64::from(last.len) == header.offset
+        && (last.start + last.len) as usize == start
+    {
+        last.len += header.len;
+        last.file_end = header.is_file_end();
+        return true;
+    }
+    parts.push(Part {
+        file: header.file,
+        generation: header.generation,
+        offset: header.offset,
+        start: start as u32,
+        len: header.len,
+        file_end: header.is_file_end(),
+    });
+    parts.len() <= PARTS_MAX
+}

@@ -1,0 +1,434 @@
+//! Sending threads: each serves its streams in turn, a record at a time.
+//!
+//! A stream that is writable takes the next parcel from the one queue of the session, so no stream idles
+//! while there is something to send. A record is checked or sealed just before it is sent, while its bytes
+//! are in the core's cache.
+
+use std::collections::BTreeMap;
+use std::io::{self, IoSlice};
+use std::net::TcpStream;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use proto::limits::RECORD_PAYLOAD_MAX;
+use proto::record::{CHECK, FILE_END, HEADER, HEADER_COVERED, Header, Kind, LAST};
+use proto::seal::{Protection, Sealer};
+use sys::poll::{Epoll, Event, Interest, Waker};
+use tokio::sync::mpsc;
+
+use super::gate::Gate;
+use super::{NetEvent, NetStats, Opened};
+use crate::frame::{Frame, Pool};
+
+/// Commands in the queue of one thread.
+const COMMANDS_MAX: usize = 256;
+/// How long a thread sleeps when nothing happens; it is woken for everything that matters.
+const IDLE: Duration = Duration::from_millis(200);
+/// How long it sleeps when the set point allows nothing more just now.
+const GATED: Duration = Duration::from_millis(2);
+
+/// What sending threads share.
+pub struct Shared {
+    /// Parcels ready to be sent, in order.
+    pub ready: Receiver<Frame>,
+    /// Where frames go when all of a parcel is with the kernel.
+    pub pool: Pool,
+    /// Test data go round: a parcel that was sent is queued again, until `finish` is set.
+    pub again: Option<Sender<Frame>>,
+    /// The set point.
+    pub gate: Gate,
+    /// Numbers.
+    pub stats: NetStats,
+    /// How records are protected.
+    pub protection: Protection,
+    /// News for the session.
+    pub events: mpsc::Sender<NetEvent>,
+    /// No more parcels will come: streams end when the queue is empty.
+    pub finish: AtomicBool,
+}
+
+enum Command {
+    Add(Opened),
+    /// End a stream in good order after the parcel that it carries.
+    End(u16),
+    Stop,
+}
+
+/// A running sending thread.
+pub struct SendThread {
+    commands: Sender<Command>,
+    waker: Waker,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl SendThread {
+    /// Starts a thread.
+    ///
+    /// # Errors
+    /// When the system gives no thread or descriptor.
+    pub fn start(name: &str, shared: Arc<Shared>) -> io::Result<SendThread> {
+        let (commands, inbox) = bounded(COMMANDS_MAX);
+        let waker = Waker::new()?;
+        let epoll = Epoll::new()?;
+        epoll.add(&waker, u64::MAX, Interest::READ)?;
+        let loop_waker = waker.clone();
+        let run = move || {
+            let streams = BTreeMap::new();
+            Loop { shared, inbox, waker: loop_waker, epoll, streams, stopping: false }.run();
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
+        Ok(SendThread { commands, waker, thread: Some(thread) })
+    }
+
+    /// Hands a stream to the thread.
+    pub fn add(&self, stream: Opened) {
+        self.command(Command::Add(stream));
+    }
+
+    /// Ends a stream after the parcel that it carries.
+    pub fn end(&self, id: u16) {
+        self.command(Command::End(id));
+    }
+
+    /// There may be something to send.
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
+
+    fn command(&self, command: Command) {
+        // The thread ends only by Stop or a failure of the OS; then nobody listens and that is fine.
+        let _ = self.commands.send(command);
+        self.waker.wake();
+    }
+}
+
+impl Drop for SendThread {
+    fn drop(&mut self) {
+        self.command(Command::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Loop {
+    shared: Arc<Shared>,
+    inbox: Receiver<Command>,
+    waker: Waker,
+    epoll: Epoll,
+    streams: BTreeMap<u16, Stream>,
+    stopping: bool,
+}
+
+/// Why a thread sleeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// It does not.
+    None,
+    /// The set point allows nothing more just now.
+    Gated,
+    /// There is no parcel for a stream that could send.
+    Empty,
+    /// All sockets are full.
+    Full,
+}
+
+impl Rest {
+    fn timeout(self) -> Duration {
+        match self {
+            Rest::None => Duration::ZERO,
+            Rest::Gated => GATED,
+            Rest::Empty | Rest::Full => IDLE,
+        }
+    }
+}
+
+/// What a turn of a stream came to.
+enum Turn {
+    /// It sent something and may send more.
+    More,
+    /// The socket is full.
+    Full,
+    /// There is no parcel.
+    Empty,
+    /// The set point allows nothing more.
+    Gated,
+    /// It is closed; `None` in good order.
+    Closed(Option<io::Error>),
+}
+
+impl Loop {
+    fn run(mut self) {
+        let mut events: Vec<Event> = Vec::with_capacity(64);
+        let mut rest = Rest::Empty;
+        while !self.stopping {
+            let asleep = Instant::now();
+            if let Err(error) = self.epoll.wait(&mut events, Some(rest.timeout())) {
+                tracing::error!(%error, "waiting for sockets");
+                break;
+            }
+            let begin = Instant::now();
+            self.account(rest, begin - asleep);
+            for event in &events {
+                if event.token == u64::MAX {
+                    self.waker.drain();
+                } else if let Some(stream) = self.streams.get_mut(&(event.token as u16)) {
+                    stream.writable |= event.writable || event.error;
+                }
+            }
+            while let Ok(command) = self.inbox.try_recv() {
+                self.command(command);
+            }
+            rest = self.serve();
+            NetStats::add(&self.shared.stats.busy_us, begin.elapsed().as_micros() as u64);
+        }
+        for (id, stream) in std::mem::take(&mut self.streams) {
+            self.close(id, stream, Some(io::Error::other("stopped")));
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Add(opened) => {
+                let id = opened.id;
+                if let Err(error) = self.epoll.add(opened.socket.as_ref(), u64::from(id), Interest::WRITE.edge()) {
+                    self.tell(NetEvent::Closed { id, why: Some(format!("watching the socket: {error}")) });
+                    return;
+                }
+                self.streams.insert(id, Stream::new(opened, self.shared.protection));
+            }
+            Command::End(id) => {
+                if let Some(stream) = self.streams.get_mut(&id) {
+                    stream.ending = true;
+                    stream.writable = true;
+                }
+            }
+            Command::Stop => self.stopping = true,
+        }
+    }
+
+    /// Books the time asleep on what was waited for.
+    fn account(&self, rest: Rest, asleep: Duration) {
+        let us = asleep.as_micros() as u64;
+        match rest {
+            Rest::Gated => NetStats::add(&self.shared.stats.gated_us, us),
+            Rest::Empty => NetStats::add(&self.shared.stats.starved_us, us),
+            Rest::Full | Rest::None => {}
+        }
+    }
+
+    /// Gives every stream that can send a turn, again and again, until none can. Says why.
+    fn serve(&mut self) -> Rest {
+        loop {
+            let (mut more, mut gated, mut empty) = (false, false, self.streams.is_empty());
+            let mut closed = Vec::new();
+            for (&id, stream) in &mut self.streams {
+                if !stream.writable {
+                    continue;
+                }
+                match stream.turn(id, &self.shared) {
+                    Turn::More => more = true,
+                    Turn::Full => stream.writable = false,
+                    Turn::Empty => empty = true,
+                    Turn::Gated => gated = true,
+                    Turn::Closed(why) => closed.push((id, why)),
+                }
+            }
+            for (id, why) in closed {
+                if let Some(stream) = self.streams.remove(&id) {
+                    self.close(id, stream, why);
+                }
+            }
+            if !more || !self.inbox.is_empty() {
+                return match (more, gated, empty) {
+                    (true, ..) => Rest::None,
+                    (_, true, _) => Rest::Gated,
+                    (.., true) => Rest::Empty,
+                    _ => Rest::Full,
+                };
+            }
+        }
+    }
+
+    fn close(&self, id: u16, stream: Stream, why: Option<io::Error>) {
+        let _ = self.epoll.delete(stream.socket.as_ref());
+        let half = if why.is_none() { std::net::Shutdown::Write } else { std::net::Shutdown::Both };
+        let _ = stream.socket.shutdown(half);
+        if let Some(frame) = stream.frame {
+            release(&self.shared, frame);
+        }
+        self.tell(NetEvent::Closed { id, why: why.map(|e| e.to_string()) });
+    }
+
+    fn tell(&self, event: NetEvent) {
+        // A session that is gone does not listen any more.
+        let _ = self.shared.events.blocking_send(event);
+    }
+}
+
+fn release(shared: &Shared, frame: Frame) {
+    match &shared.again {
+        // The queue has room for every frame there is.
+        Some(again) => {
+            if let Err(back) = again.try_send(frame) {
+                shared.pool.give(back.into_inner());
+            }
+        }
+        None => shared.pool.give(frame),
+    }
+}
+
+struct Stream {
+    socket: Arc<TcpStream>,
+    sealer: Sealer,
+    writable: bool,
+    ending: bool,
+    /// The parcel that is being sent, the part and the byte in it where the next record begins.
+    frame: Option<Frame>,
+    part: usize,
+    at: u32,
+    /// The record that is being sent: its header, where its payload is, and how much of both is sent.
+    head: [u8; HEADER],
+    payload: std::ops::Range<usize>,
+    sent: usize,
+    in_record: bool,
+    last: bool,
+    end_sent: bool,
+    /// Sealed payload (private protection only).
+    sealed: Vec<u8>,
+}
+
+impl Stream {
+    fn new(opened: Opened, protection: Protection) -> Stream {
+        let secret = if opened.connected { &opened.secrets.forward } else { &opened.secrets.backward };
+        let sealed = if protection == Protection::Private { vec![0; RECORD_PAYLOAD_MAX] } else { Vec::new() };
+        Stream {
+            sealer: Sealer::new(protection, secret),
+            socket: opened.socket,
+            writable: true,
+            ending: false,
+            frame: None,
+            part: 0,
+            at: 0,
+            head: [0; HEADER],
+            payload: 0..0,
+            sent: 0,
+            in_record: false,
+            last: false,
+            end_sent: false,
+            sealed,
+        }
+    }
+
+    fn turn(&mut self, id: u16, shared: &Shared) -> Turn {
+        if !self.in_record {
+            match self.next_record(id, shared) {
+                Ok(()) => {}
+                Err(turn) => return turn,
+            }
+        }
+        let payload: &[u8] = match &self.frame {
+            Some(_) if !self.sealed.is_empty() => &self.sealed[..self.payload.len()],
+            Some(frame) => &frame.buf[self.payload.clone()],
+            None => &[],
+        };
+        let total = HEADER + payload.len();
+        let result = if self.sent < HEADER {
+            sys::socket::sendv(self.socket.as_fd(), &[IoSlice::new(&self.head[self.sent..]), IoSlice::new(payload)], false)
+        } else {
+            sys::socket::send(self.socket.as_fd(), &payload[self.sent - HEADER..], false)
+        };
+        match result {
+            Ok(n) => self.sent += n,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Turn::Full,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Turn::More,
+            Err(e) => return Turn::Closed(Some(e)),
+        }
+        if self.sent < total {
+            return Turn::More;
+        }
+        self.in_record = false;
+        if self.end_sent {
+            return Turn::Closed(None);
+        }
+        if self.last {
+            NetStats::add(&shared.stats.parcels, 1);
+            release(shared, self.frame.take().expect("a record belongs to a parcel"));
+        }
+        Turn::More
+    }
+
+    /// Makes the next record, from the parcel at hand or the next one of the queue.
+    fn next_record(&mut self, id: u16, shared: &Shared) -> Result<(), Turn> {
+        if self.frame.is_none() {
+            let over = shared.again.is_some() && shared.finish.load(Ordering::Acquire);
+            if self.ending || over {
+                return self.end_record();
+            }
+            match shared.ready.try_recv() {
+                Ok(frame) => {
+                    let event = NetEvent::Sending { parcel: frame.parcel, stream: id };
+                    if shared.again.is_none() && shared.events.blocking_send(event).is_err() {
+                        shared.pool.give(frame);
+                        return Err(Turn::Closed(Some(io::Error::other("the session is gone"))));
+                    }
+                    (self.part, self.at) = (0, 0);
+                    self.frame = Some(frame);
+                }
+                Err(_) if shared.finish.load(Ordering::Acquire) => return self.end_record(),
+                Err(_) => return Err(Turn::Empty),
+            }
+        }
+        let frame = self.frame.as_ref().expect("just seen");
+        let part = &frame.parts[self.part];
+        let len = (part.len - self.at).min(RECORD_PAYLOAD_MAX as u32);
+        if !shared.gate.pass(u64::from(len) + HEADER as u64) {
+            return Err(Turn::Gated);
+        }
+        let part_done = self.at + len == part.len;
+        self.last = part_done && self.part + 1 == frame.parts.len();
+        let flags = if self.last { LAST } else { 0 } | if part_done && part.file_end { FILE_END } else { 0 };
+        let header = Header {
+            kind: frame.kind,
+            flags,
+            generation: part.generation,
+            len,
+            parcel: frame.parcel,
+            file: part.file,
+            offset: part.offset + u64::from(self.at),
+        };
+        let start = (part.start + self.at) as usize;
+        self.payload = start..start + len as usize;
+        self.seal(&header);
+        if part_done {
+            self.part += 1;
+            self.at = 0;
+        } else {
+            self.at += len;
+        }
+        NetStats::add(&shared.stats.bytes, u64::from(len));
+        NetStats::add(&shared.stats.records, 1);
+        Ok(())
+    }
+
+    fn end_record(&mut self) -> Result<(), Turn> {
+        let end = Header { kind: Kind::End, flags: LAST, generation: 0, len: 0, parcel: 0, file: 0, offset: 0 };
+        self.payload = 0..0;
+        self.seal(&end);
+        self.end_sent = true;
+        Ok(())
+    }
+
+    fn seal(&mut self, header: &Header) {
+        let covered = header.encode();
+        let payload: &[u8] = self.frame.as_ref().map_or(&[], |f| &f.buf[self.payload.clone()]);
+        let check: [u8; CHECK] = self.sealer.seal(&covered, payload, &mut self.sealed);
+        self.head[..HEADER_COVERED].copy_from_slice(&covered);
+        self.head[HEADER_COVERED..].copy_from_slice(&check);
+        self.sent = 0;
+        self.in_record = true;
+    }
+}

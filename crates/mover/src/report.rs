@@ -1,0 +1,202 @@
+//! What a session looked like from one end: samples gathered into telemetry, attribution and summary.
+
+use std::time::{Duration, Instant};
+
+use proto::control::Telemetry;
+use tokio::sync::mpsc;
+
+use crate::control::attribution::{Limit, Second, Shares, attribute};
+use crate::event::{CpuPerGb, Ends, Event, Summary};
+use crate::net::tune::Chosen;
+use crate::session::streams::Sample;
+use crate::session::tally::{Clock, per_second};
+use crate::session::{Context, cpu_us};
+
+/// One second of a sending end.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SendSecond {
+    /// How long it was.
+    pub span: Duration,
+    /// Busy time of the mean network thread, µs.
+    pub net_busy_us: u64,
+    /// Time that the gate was closed, µs.
+    pub gated_us: u64,
+    /// Time that streams had nothing to send, µs.
+    pub starved_us: u64,
+    /// Time that the session was at its set point.
+    pub held: Duration,
+    /// Busy time of the mean reader, µs.
+    pub disk_busy_us: u64,
+    /// Frames free now.
+    pub frames_free: usize,
+    /// Frames in all.
+    pub frames: usize,
+}
+
+/// Samples of one end.
+#[derive(Debug)]
+pub struct Outlook {
+    /// Rates of now and on the mean.
+    pub clock: Clock,
+    /// What limited the last second.
+    pub limit: Option<Limit>,
+    /// Shares of the time by limit.
+    pub shares: Shares,
+    /// Last telemetry of the other end.
+    pub peer: Telemetry,
+    /// Payload bytes at this end.
+    pub bytes: u64,
+    /// Parcels verified at this end.
+    pub parcels: u64,
+    /// Latest sample of the sockets.
+    pub sample: Sample,
+    /// Most streams at once.
+    pub streams: u16,
+    /// Socket buffer memory, bytes.
+    pub socket_buffer_bytes: u64,
+    /// Congestion control in force and why.
+    pub chosen: Option<Chosen>,
+    events: Option<mpsc::Sender<Event>>,
+    begin: Instant,
+    cpu_begin_us: u64,
+    host_before: Option<(u64, u64)>,
+}
+
+impl Default for Outlook {
+    fn default() -> Self {
+        Outlook {
+            clock: Clock::default(),
+            limit: None,
+            shares: Shares::default(),
+            peer: Telemetry::default(),
+            bytes: 0,
+            parcels: 0,
+            sample: Sample::default(),
+            streams: 0,
+            socket_buffer_bytes: 0,
+            chosen: None,
+            events: None,
+            begin: Instant::now(),
+            cpu_begin_us: cpu_us(),
+            host_before: None,
+        }
+    }
+}
+
+impl Outlook {
+    /// An outlook that has seen nothing.
+    #[must_use]
+    pub fn new(context: &Context) -> Outlook {
+        Outlook { events: context.events.clone(), ..Outlook::default() }
+    }
+
+    /// The first stream is open: the time of a test counts from here.
+    pub fn restart(&mut self) {
+        self.begin = Instant::now();
+        self.cpu_begin_us = cpu_us();
+        self.clock = Clock::default();
+    }
+
+    /// Time since the begin.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.begin.elapsed()
+    }
+
+    /// A stream was set up; the first one's congestion control is told, and every refusal.
+    pub async fn congestion(&mut self, chosen: Chosen) {
+        if self.chosen.as_ref() == Some(&chosen) {
+            return;
+        }
+        if let (Some(events), Some(reason), true) = (&self.events, &chosen.reason, chosen.refused) {
+            let _ = events.send(Event::Warning { text: reason.clone() }).await;
+        }
+        tracing::info!(congestion = chosen.congestion, reason = chosen.reason, "congestion control");
+        self.chosen = Some(chosen);
+    }
+
+    /// A sample of a sending end.
+    pub fn sent(&mut self, bytes: u64, sample: Sample, socket_buffer_bytes: u64) {
+        self.bytes = bytes;
+        self.streams = self.streams.max(sample.streams);
+        if sample.streams > 0 {
+            self.socket_buffer_bytes = socket_buffer_bytes;
+            self.sample = sample;
+        } else {
+            self.sample.retransmits = sample.retransmits;
+        }
+    }
+
+    /// A sample of a receiving end.
+    pub fn received(&mut self, bytes: u64, sample: Sample, socket_buffer_bytes: u64) {
+        self.sent(bytes, sample, socket_buffer_bytes);
+    }
+
+    /// The last numbers of a receiving end.
+    pub fn received_last(&mut self, bytes: u64, parcels: u64, peer: Telemetry) {
+        (self.bytes, self.parcels, self.peer) = (bytes, parcels, peer);
+    }
+
+    /// Says what limited the last second of a sending end.
+    pub fn attribute(&mut self, second: &SendSecond, sample: &Sample, peer: &Telemetry) {
+        self.peer = *peer;
+        let host_busy = self.host_busy();
+        let limit = attribute(&Second::sending(second, sample, peer, host_busy));
+        self.shares.add(limit, second.span);
+        self.limit = Some(limit);
+    }
+
+    /// Busy share of all cores since the last call, per mille.
+    fn host_busy(&mut self) -> u16 {
+        let Ok(now) = sys::cpu::host_time() else { return 0 };
+        let now = (now.busy.as_micros() as u64, now.total.as_micros() as u64);
+        let before = self.host_before.replace(now);
+        let Some((busy, total)) = before else { return 0 };
+        ((now.0 - busy) * 1000 / (now.1 - total).max(1)).min(1000) as u16
+    }
+
+    /// Telemetry for the other end.
+    #[must_use]
+    pub fn telemetry(&self, bytes: u64, records: u64, parcels: u64) -> Telemetry {
+        Telemetry {
+            bytes,
+            cpu_us: cpu_us().saturating_sub(self.cpu_begin_us),
+            rss_bytes: sys::cpu::peak_rss_bytes().unwrap_or(0),
+            records_checked: records,
+            parcels_checked: parcels,
+            at_us: self.begin.elapsed().as_micros() as u64,
+            limit: self.limit.map_or(0, Limit::code),
+            retransmits: self.sample.retransmits,
+            rtt_us: self.sample.rtt_us,
+            cwnd_bytes: self.sample.cwnd_bytes,
+            ..Telemetry::default()
+        }
+    }
+
+    /// Fills in what the outlook knows of a summary. `sending` says which end this is.
+    pub fn summarise(&self, summary: &mut Summary, sending: bool) {
+        let own_cpu = cpu_us().saturating_sub(self.cpu_begin_us);
+        let bytes = if sending { self.bytes } else { self.bytes.max(self.peer.bytes) };
+        let per_gb = |us: u64| if bytes == 0 { 0.0 } else { us as f64 * 1e3 / bytes as f64 };
+        let own_rss = sys::cpu::peak_rss_bytes().unwrap_or(0);
+        let (source, destination) = if sending { (own_cpu, self.peer.cpu_us) } else { (self.peer.cpu_us, own_cpu) };
+        let (source_rss, destination_rss) = if sending { (own_rss, self.peer.rss_bytes) } else { (self.peer.rss_bytes, own_rss) };
+        summary.bytes_sent += bytes;
+        summary.seconds = self.begin.elapsed().as_secs_f64();
+        summary.rate_bps = per_second(bytes, self.begin.elapsed());
+        summary.streams = self.streams;
+        let far = if sending { (self.sample.retransmits, self.sample.rtt_us, self.sample.cwnd_bytes) } else { (self.peer.retransmits, self.peer.rtt_us, self.peer.cwnd_bytes) };
+        summary.retransmits += far.0;
+        (summary.rtt_us, summary.cwnd_bytes) = (far.1, far.2);
+        summary.chunks_verified += if sending { self.peer.parcels_checked } else { self.parcels };
+        if sending {
+            summary.deleted = self.peer.deleted;
+        }
+        summary.cpu_s_per_gb = CpuPerGb { source: per_gb(source), destination: per_gb(destination), total: per_gb(source + destination) };
+        summary.peak_rss_bytes = Ends { source: source_rss, destination: destination_rss };
+        summary.socket_buffer_bytes = self.socket_buffer_bytes;
+        summary.limits = self.shares.shares();
+        summary.limited_by = self.shares.dominant();
+        summary.congestion = self.chosen.as_ref().and_then(|c| c.congestion.clone());
+    }
+}

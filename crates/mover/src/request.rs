@@ -1,0 +1,166 @@
+//! What a copy or a test is asked to do: the one place between a command (or a controller) and the mover.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proto::control::{CopyOptions, Settings};
+use units::Bytes;
+
+/// SHA-256 of a certificate (DER).
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fingerprint(pub [u8; 32]);
+
+/// Says whether a peer with this fingerprint is the one meant; the text is for the user.
+pub type Judge = Arc<dyn Fn(&Fingerprint) -> Result<(), String> + Send + Sync>;
+
+/// How an agent is reached.
+#[derive(Clone)]
+pub enum Reach {
+    /// Connect to one of these addresses; further ones carry streams too.
+    Connect(Vec<SocketAddr>),
+    /// It connects to us (it was started over ssh behind a firewall).
+    Accept(Arc<crate::server::Listener>),
+}
+
+/// An agent at the far end.
+#[derive(Clone)]
+pub struct Remote {
+    /// How it is reached.
+    pub reach: Reach,
+    /// Whether it is the one meant.
+    pub judge: Judge,
+    /// Access token or one-time key.
+    pub token: String,
+    /// For messages: what the user called it.
+    pub label: String,
+}
+
+/// One end of a copy.
+#[derive(Clone)]
+pub enum Place {
+    /// Paths of this host. A trailing slash counts as rsync's.
+    Local(Vec<PathBuf>),
+    /// Standard input or output.
+    Pipe,
+    /// Paths at an agent.
+    Agent(Remote, Vec<Vec<u8>>),
+}
+
+/// Programs run at this end.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hooks {
+    /// Before each file is read or written.
+    pub before_file: Option<String>,
+    /// After each file is read or published.
+    pub after_file: Option<String>,
+    /// Before the first entry.
+    pub before_dataset: Option<String>,
+    /// After the last entry.
+    pub after_dataset: Option<String>,
+}
+
+/// What this end may use, whatever is moved.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Memory of the process: buffers are what is left of it after fixed costs.
+    pub memory: Bytes,
+    /// Local addresses to connect from; empty for the kernel's choice.
+    pub bind: Vec<IpAddr>,
+    /// Without any progress for this long the attempt is given up.
+    pub timeout: Duration,
+    /// `posix` forces the fallback of storage I/O (tests, bench).
+    pub io: IoChoice,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            memory: Bytes::new(512 << 20),
+            bind: Vec::new(),
+            timeout: Duration::from_secs(60),
+            io: IoChoice::default(),
+        }
+    }
+}
+
+/// Which storage I/O may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum IoChoice {
+    /// What measures best here.
+    #[default]
+    Measure,
+    /// Positional I/O without io_uring and O_DIRECT.
+    Posix,
+}
+
+/// A copy.
+#[derive(Clone)]
+pub struct CopyRequest {
+    /// Where from.
+    pub source: Place,
+    /// Where to (one path).
+    pub destination: Place,
+    /// List of names beneath the one source; empty for everything.
+    pub names: Vec<proto::RelPath>,
+    /// What is copied how.
+    pub options: CopyOptions,
+    /// How bytes move. `streams_max` 0 stands for "auto".
+    pub settings: Settings,
+    /// Programs run at this end.
+    pub hooks: Hooks,
+    /// What this end may use.
+    pub limits: Limits,
+    /// File for the whole-file digests.
+    pub digests_file: Option<PathBuf>,
+    /// Every entry is reported as a [`crate::event::FileEvent`], not only failures.
+    pub every_file: bool,
+}
+
+/// A throughput test.
+#[derive(Clone)]
+pub struct TestRequest {
+    /// The far end.
+    pub remote: Remote,
+    /// How bytes move. `streams_max` 0 stands for "auto".
+    pub settings: Settings,
+    /// How long.
+    pub duration: Duration,
+    /// Between two interval lines.
+    pub interval: Duration,
+    /// The far end sends.
+    pub reverse: bool,
+    /// Both send.
+    pub bidirectional: bool,
+    /// Raise the number of streams until throughput stops rising.
+    pub sweep: bool,
+    /// What this end may use.
+    pub limits: Limits,
+}
+
+/// A change while the session runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Steer {
+    /// New set point, b/s of IP packets; `None` lifts it.
+    Rate(Option<u64>),
+    /// New number of streams.
+    Streams(u16),
+    /// Finish what is in flight and stop; the copy can be resumed.
+    Stop,
+}
+
+/// Why a copy or test did not do all it was asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct MoveError {
+    /// Exit code of the command.
+    pub exit_code: u8,
+    /// One line for the user: the operation, the thing, the way out.
+    pub text: String,
+    /// What lies behind it.
+    #[source]
+    pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    /// True if trying again may help (the connection was lost).
+    pub again: bool,
+}

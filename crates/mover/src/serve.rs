@@ -1,0 +1,369 @@
+//! The accepting end: sessions for whoever is let in.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use proto::control::{Code, Control, CopyOptions, Direction, Open, Opened, Refusal, Settings, VERSION_MAX, Welcome, Work, negotiate};
+use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, watch};
+use tokio_rustls::TlsStream;
+
+use crate::accept::{CONTROLS_MAX, Controller, DoorKeeper, Hub, accept_all};
+use crate::connect::PROGRAM;
+use crate::ends::{Sources, Target};
+use crate::link::{self, Link};
+use crate::request::{Reach, Remote};
+use crate::server::{Grant, Listener, ServeOptions};
+use crate::session::streams::Ways;
+use crate::session::{Context, SessionError, destination, memory, source};
+
+/// How long a peer that was let in may think before it asks for something.
+const ASK: Duration = Duration::from_secs(30);
+/// How long an earlier session of the same command may take to end.
+const SUPERSEDE: Duration = Duration::from_secs(15);
+/// Least memory for the buffers of one session; below it the agent says that it is busy.
+const SESSION_MEMORY_MIN: u64 = 32 << 20;
+/// Most memory for the buffers of one session.
+const SESSION_MEMORY_MAX: u64 = 256 << 20;
+/// How long sessions may take to finish when the agent stops.
+const STOP: Duration = Duration::from_secs(20);
+
+/// Interval lines of a test that nobody reads here.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// The accepting end's state.
+struct Server {
+    options: ServeOptions,
+    hub: Arc<Hub>,
+    sessions: tokio::sync::Semaphore,
+    memory_left: Mutex<u64>,
+    jobs: Mutex<HashMap<[u8; 16], Job>>,
+    stop: watch::Receiver<bool>,
+}
+
+/// A session that runs for a command.
+struct Job {
+    stop: watch::Sender<bool>,
+    ended: watch::Receiver<bool>,
+}
+
+/// Serves a listener until `stop` turns true; then sessions finish what is in flight.
+///
+/// # Errors
+/// When the socket is of no use.
+pub async fn serve(listener: Listener, options: ServeOptions, stop: watch::Receiver<bool>) -> std::io::Result<()> {
+    let bounds = options.bounds;
+    let hub = Hub::new(bounds.handshakes, bounds.streams, options.counters.clone());
+    let (controls, mut arriving) = mpsc::channel(CONTROLS_MAX);
+    let server = Arc::new(Server {
+        hub: hub.clone(),
+        sessions: tokio::sync::Semaphore::new(bounds.sessions),
+        memory_left: Mutex::new(bounds.memory_bytes),
+        jobs: Mutex::default(),
+        stop: stop.clone(),
+        options,
+    });
+    let accepting = tokio::spawn({
+        let stop = stop.clone();
+        async move { accept_all(&listener, hub, controls, stop).await }
+    });
+    let mut running = tokio::task::JoinSet::new();
+    while let Some(control) = arriving.recv().await {
+        while running.try_join_next().is_some() {}
+        let server = server.clone();
+        running.spawn(async move { server.control(control).await });
+    }
+    // The channel closes when accepting has ended; what runs has heard of the stop too.
+    let _ = tokio::time::timeout(STOP, async { while running.join_next().await.is_some() {} }).await;
+    accepting.await.map_err(std::io::Error::other)?
+}
+
+impl Server {
+    async fn control(self: Arc<Server>, control: Controller) {
+        let Controller { mut stream, hello, from } = control;
+        let admitted = match negotiate(hello.versions) {
+            None => Err(Refusal { code: Code::Version, text: format!("this agent speaks version {VERSION_MAX} of the protocol") }),
+            Some(version) => self.options.policy.admit(&hello.token, from).map(|grant| (grant, version)),
+        };
+        let (grant, version) = match admitted {
+            Ok(admitted) => admitted,
+            Err(why) => {
+                self.options.counters.refused.fetch_add(1, Ordering::Relaxed);
+                tracing::info!(%from, why = why.text, "not let in");
+                let _ = link::write(&mut stream, &Control::Refused(why)).await;
+                return;
+            }
+        };
+        let welcome = Welcome { version, program: PROGRAM.to_owned() };
+        if link::write(&mut stream, &Control::Welcome(welcome)).await.is_err() {
+            return;
+        }
+        let asked = tokio::time::timeout(ASK, link::read(&mut stream, proto::limits::FRAME_MAX)).await;
+        let Ok(Ok(Control::Open(open))) = asked else {
+            tracing::info!(%from, "nothing was asked for");
+            return;
+        };
+        tracing::info!(%from, token = grant.name(), direction = ?open.direction, "session asked for");
+        self.session(stream, open, grant, None).await;
+    }
+
+    /// One session, from what was asked for to its end.
+    async fn session(&self, mut stream: TlsStream<TcpStream>, open: Open, grant: Arc<dyn Grant>, dial: Option<Vec<SocketAddr>>) {
+        let busy = |text: &str| Refusal { code: Code::Busy, text: format!("{text}: try again later") };
+        let Ok(_place) = self.sessions.try_acquire() else {
+            return refuse(stream, busy("this agent runs as many sessions as it may")).await;
+        };
+        self.supersede(&open.job).await;
+        let Some(memory) = Memory::take(&self.memory_left) else {
+            return refuse(stream, busy("this agent has no memory left for another session")).await;
+        };
+        let (stop, stopped) = watch::channel(*self.stop.borrow());
+        let (ended, has_ended) = watch::channel(false);
+        let job = open.job;
+        self.jobs.lock().expect("no panic under the lock").insert(job, Job { stop: stop.clone(), ended: has_ended });
+        let forward = tokio::spawn(forward_stop(self.stop.clone(), stop));
+        let counters = &self.options.counters;
+        counters.sessions.fetch_add(1, Ordering::Relaxed);
+        counters.sessions_active.fetch_add(1, Ordering::Relaxed);
+        match self.prepare(&stream, open, grant, memory.bytes, stopped, dial) {
+            Err(why) => refuse(stream, why).await,
+            Ok(mut prepared) => {
+                if link::write(&mut stream, &Control::Opened(prepared.opened.clone())).await.is_ok() {
+                    prepared.context.link = Link::new(stream);
+                    prepared.run().await;
+                }
+            }
+        }
+        counters.sessions_active.fetch_sub(1, Ordering::Relaxed);
+        forward.abort();
+        drop(memory);
+        self.jobs.lock().expect("no panic under the lock").remove(&job);
+        let _ = ended.send(true);
+    }
+
+    /// Ends what is left of an earlier session of the same command, whose connection was lost.
+    async fn supersede(&self, job: &[u8; 16]) {
+        let earlier = self.jobs.lock().expect("no panic under the lock").remove(job);
+        if let Some(mut earlier) = earlier {
+            let _ = earlier.stop.send(true);
+            let _ = tokio::time::timeout(SUPERSEDE, earlier.ended.wait_for(|e| *e)).await;
+        }
+    }
+
+    /// Checks what is asked for and makes everything ready that can fail.
+    fn prepare(
+        &self,
+        stream: &TlsStream<TcpStream>,
+        open: Open,
+        grant: Arc<dyn Grant>,
+        memory_bytes: u64,
+        stop: watch::Receiver<bool>,
+        dial: Option<Vec<SocketAddr>>,
+    ) -> Result<Prepared, Refusal> {
+        let failed = |text: String| Refusal { code: Code::Failed, text };
+        let mut session = [0; 16];
+        sys::random::fill(&mut session).map_err(|e| failed(e.to_string()))?;
+        let key = crate::tls::session_key(stream, &session).map_err(|e| failed(e.to_string()))?;
+        let settings = self.within(open.settings)?;
+        let mut opened = Opened {
+            session,
+            settings: settings.clone(),
+            single: false,
+            source_key: [0; 16],
+            reorder_chunks: None,
+            addresses: self.options.addresses.clone(),
+        };
+        let work = match open.work {
+            Work::Memory { duration_ms } => {
+                if !grant.may_test() {
+                    return Err(Refusal { code: Code::Denied, text: "this token does not allow throughput tests".to_owned() });
+                }
+                Ready::Memory { push: open.direction == Direction::Push, duration: Duration::from_millis(duration_ms) }
+            }
+            Work::Copy { paths, names, options, single, source_key } => match open.direction {
+                Direction::Pull => {
+                    let sources = crate::ends::granted_sources(&*grant, &paths, names)?;
+                    (opened.single, opened.source_key) = (sources.single, sources.key);
+                    Ready::Source { sources, options }
+                }
+                Direction::Push => {
+                    let [path] = paths.as_slice() else {
+                        return Err(Refusal { code: Code::Path, text: "a push has one destination".to_owned() });
+                    };
+                    let target = crate::ends::granted_target(&grant, path, single, options.dry_run)?;
+                    Ready::Target { target, options, single, source_key, holder: holder(&grant.name()) }
+                }
+            },
+            Work::Relay { .. } => return Err(Refusal { code: Code::Denied, text: "this agent does not relay".to_owned() }),
+        };
+        let (ways, door) = match dial {
+            Some(to) => (Ways::Dial { to, from: self.options.limits.bind.clone() }, None),
+            None => {
+                let (arrivals, door) = self.hub.door(session, key.clone(), &settings);
+                (Ways::Wait(arrivals), Some(door))
+            }
+        };
+        let context = Context {
+            link: Link::closed(),
+            session,
+            key,
+            streams_max: settings.streams_max,
+            auto_streams: false,
+            settings,
+            ways,
+            memory_bytes,
+            limits: self.options.limits.clone(),
+            driver: false,
+            events: None,
+            steer: None,
+            stop,
+            counters: self.options.counters.clone(),
+        };
+        Ok(Prepared { opened, context, work, _door: door })
+    }
+
+    /// The driver's wish within this agent's bounds.
+    fn within(&self, mut settings: Settings) -> Result<Settings, Refusal> {
+        let bounds = &self.options.bounds;
+        settings.chunk_size = settings.chunk_size.clamp(CHUNK_SIZE_MIN, CHUNK_SIZE_MAX).next_power_of_two();
+        let left = u16::try_from(self.hub.streams_left()).unwrap_or(u16::MAX);
+        if left == 0 {
+            return Err(Refusal { code: Code::Busy, text: "no data stream is left in the agent's budget: try again later".to_owned() });
+        }
+        settings.streams_max = settings.streams_max.clamp(1, left);
+        if let Some(most) = bounds.rate_bps {
+            settings.rate_bps = Some(settings.rate_bps.map_or(most, |r| r.min(most)));
+        }
+        Ok(settings)
+    }
+}
+
+/// Connects to a driver that waits for this agent (it was started over ssh and must connect back), and serves
+/// the one session that is asked for.
+///
+/// # Errors
+/// When the driver cannot be reached or is not the one meant.
+pub async fn serve_connect(remote: Remote, options: ServeOptions, stop: watch::Receiver<bool>) -> Result<(), SessionError> {
+    let Reach::Connect(addresses) = remote.reach.clone() else {
+        return Err(SessionError::Fatal("no address to connect to".to_owned()));
+    };
+    let mut reached = None;
+    let mut why = String::new();
+    for (n, address) in addresses.iter().enumerate() {
+        match crate::net::open::connect(*address, None, &crate::net::open::plain_settings()).await {
+            Ok(tcp) => {
+                reached = Some((n, tcp));
+                break;
+            }
+            Err(error) => why = crate::session::chain(&error),
+        }
+    }
+    let Some((n, tcp)) = reached else { return Err(SessionError::Streams(why)) };
+    let mut stream = crate::connect::tls_client(tcp, &remote).await?;
+    crate::connect::hello(&mut stream, &remote, true).await?;
+    let asked = tokio::time::timeout(ASK, link::read(&mut stream, proto::limits::FRAME_MAX)).await;
+    let Ok(Ok(Control::Open(open))) = asked else {
+        return Err(SessionError::Fatal("nothing was asked for".to_owned()));
+    };
+    let from = addresses[n];
+    let grant = options.policy.admit(&remote.token, from).map_err(SessionError::Abandoned)?;
+    let bounds = options.bounds;
+    let server = Server {
+        hub: Hub::new(bounds.handshakes, bounds.streams, options.counters.clone()),
+        sessions: tokio::sync::Semaphore::new(1),
+        memory_left: Mutex::new(bounds.memory_bytes),
+        jobs: Mutex::default(),
+        stop,
+        options,
+    };
+    let mut to = addresses;
+    to.swap(0, n);
+    server.session(stream, open, grant, Some(to)).await;
+    Ok(())
+}
+
+async fn refuse(mut stream: TlsStream<TcpStream>, why: Refusal) {
+    tracing::info!(why = why.text, "session refused");
+    let _ = link::write(&mut stream, &Control::Refused(why)).await;
+    let _ = stream.shutdown().await;
+}
+
+/// Who holds a lock, for others who find it.
+pub(crate) fn holder(name: &str) -> String {
+    format!("{name} on {} (process {})", sys::process::hostname(), std::process::id())
+}
+
+async fn forward_stop(mut from: watch::Receiver<bool>, to: watch::Sender<bool>) {
+    crate::session::stopped(&mut from).await;
+    let _ = to.send(true);
+}
+
+/// Memory lent to a session.
+struct Memory<'a> {
+    left: &'a Mutex<u64>,
+    bytes: u64,
+}
+
+impl<'a> Memory<'a> {
+    fn take(left: &'a Mutex<u64>) -> Option<Memory<'a>> {
+        let mut free = left.lock().expect("no panic under the lock");
+        // Half of what is left, so that a first session does not starve the second.
+        let bytes = (*free / 2).clamp(SESSION_MEMORY_MIN, SESSION_MEMORY_MAX);
+        *free = free.checked_sub(bytes)?;
+        Some(Memory { left, bytes })
+    }
+}
+
+impl Drop for Memory<'_> {
+    fn drop(&mut self) {
+        *self.left.lock().expect("no panic under the lock") += self.bytes;
+    }
+}
+
+/// A session that can begin.
+struct Prepared {
+    opened: Opened,
+    context: Context,
+    work: Ready,
+    _door: Option<DoorKeeper>,
+}
+
+enum Ready {
+    Source { sources: Sources, options: CopyOptions },
+    Target { target: Target, options: CopyOptions, single: bool, source_key: [u8; 16], holder: String },
+    Memory { push: bool, duration: Duration },
+}
+
+impl Prepared {
+    async fn run(self) {
+        let context = self.context;
+        let counters = context.counters.clone();
+        let (result, end) = match self.work {
+            Ready::Source { sources, options } => {
+                let Sources { root, specs, .. } = sources;
+                let setup = source::Setup { context, root, specs, options, reorder_chunks: None, every_file: false };
+                let (result, end) = source::run(setup).await;
+                counters.bytes_out.fetch_add(end.outlook.bytes, Ordering::Relaxed);
+                (result, end)
+            }
+            Ready::Target { target, options, single, source_key, holder } => {
+                let Target { root, is_new, single_name, label } = target;
+                let setup = destination::Setup { context, root, root_is_new: is_new, label, single_name, single, options, source_key, holder, every_file: false };
+                destination::run(setup).await
+            }
+            // The driver's direction is its own role: if it pushes, this end receives.
+            Ready::Memory { push: true, .. } => memory::receive(context, INTERVAL, "forward").await,
+            Ready::Memory { push: false, duration } => memory::send(context, duration, INTERVAL, "forward").await,
+        };
+        counters.retransmits.fetch_add(end.outlook.sample.retransmits, Ordering::Relaxed);
+        match result {
+            Ok(()) => tracing::info!(bytes = end.outlook.bytes, files = end.tally.placed, failed = end.tally.failed, "session ended"),
+            Err(error) => tracing::warn!(error = crate::session::chain(&error), "session ended early"),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Sessions: one run of the mover between two ends. Each end is a source, a destination, or one end of a
+//! memory test; each is one task that drives a state machine of `proto` and the threads of the byte path.
+
+pub mod destination;
+pub mod memory;
+pub mod receiving;
+pub mod sending;
+pub mod source;
+pub mod streams;
+pub mod tally;
+
+use std::time::{Duration, Instant};
+
+use proto::control::{Code, Control, Refusal, Settings, Telemetry};
+use proto::hello::{SessionId, SessionKey};
+use tokio::sync::{mpsc, watch};
+
+use crate::event::Event;
+use crate::link::{Link, LinkError};
+use crate::request::Steer;
+
+/// Between two looks at the sockets.
+pub const TICK: Duration = Duration::from_millis(50);
+/// Between two samples for people.
+pub const SECOND: Duration = Duration::from_secs(1);
+/// Between two pings.
+pub const PING: Duration = Duration::from_secs(5);
+/// How long closing may take.
+pub const CLOSE: Duration = Duration::from_secs(5);
+/// How long parcels in flight may take to land when a session stops.
+pub const DRAIN: Duration = Duration::from_secs(10);
+/// News from threads waiting for the session's task.
+pub const NEWS_MAX: usize = 1024;
+
+/// Why a session ended before its work was done.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The control connection.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// No stream can be opened any more.
+    #[error("no data stream can be opened: {0}")]
+    Streams(String),
+    /// The operating system at this end.
+    #[error("{doing}")]
+    Os {
+        /// What was tried.
+        doing: String,
+        /// Why not.
+        #[source]
+        error: std::io::Error,
+    },
+    /// Something that cannot be overcome: a full disk, say.
+    #[error("{0}")]
+    Fatal(String),
+    /// This end was told to stop.
+    #[error("stopped; the same command continues where it was")]
+    Stopped,
+    /// The destination is in use.
+    #[error("{0}")]
+    Busy(String),
+    /// The other end gave up.
+    #[error("the other end gave up: {}", .0.text)]
+    Abandoned(Refusal),
+}
+
+impl SessionError {
+    /// For the other end.
+    #[must_use]
+    pub fn refusal(&self) -> Refusal {
+        let code = match self {
+            SessionError::Stopped => Code::Stopping,
+            SessionError::Busy(_) => Code::Busy,
+            SessionError::Link(LinkError::Protocol(_)) => Code::Protocol,
+            _ => Code::Failed,
+        };
+        Refusal { code, text: chain(self) }
+    }
+
+    /// True if trying again may help: the network failed, not the work.
+    #[must_use]
+    pub fn is_network(&self) -> bool {
+        match self {
+            SessionError::Link(LinkError::Lost(_) | LinkError::Silent(_)) | SessionError::Streams(_) => true,
+            SessionError::Link(LinkError::Refused(r)) | SessionError::Abandoned(r) => r.code == Code::Stopping,
+            _ => false,
+        }
+    }
+}
+
+/// An error with its causes on one line.
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.ends_with(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// What every session is given.
+pub struct Context {
+    /// The control connection, authenticated and opened.
+    pub link: Link,
+    /// The session.
+    pub session: SessionId,
+    /// Its key.
+    pub key: SessionKey,
+    /// What is in force.
+    pub settings: Settings,
+    /// How streams come.
+    pub ways: streams::Ways,
+    /// Data streams at most at this end (its budget).
+    pub streams_max: u16,
+    /// True if the number of streams is to be found.
+    pub auto_streams: bool,
+    /// Memory for buffers, bytes.
+    pub memory_bytes: u64,
+    /// Bounds of this end.
+    pub limits: crate::request::Limits,
+    /// True at the end that was asked by the user.
+    pub driver: bool,
+    /// Where events go.
+    pub events: Option<mpsc::Sender<Event>>,
+    /// Changes while it runs.
+    pub steer: Option<mpsc::Receiver<Steer>>,
+    /// Turns true when this end is to stop.
+    pub stop: watch::Receiver<bool>,
+    /// Numbers of the agent.
+    pub counters: std::sync::Arc<crate::server::Counters>,
+}
+
+impl Context {
+    /// Takes the context, leaving one of no use.
+    #[must_use]
+    pub fn take(&mut self) -> Context {
+        let (_, stop) = watch::channel(true);
+        Context {
+            link: std::mem::replace(&mut self.link, Link::closed()),
+            session: self.session,
+            key: self.key.clone(),
+            settings: self.settings.clone(),
+            ways: std::mem::replace(&mut self.ways, streams::Ways::Dial { to: Vec::new(), from: Vec::new() }),
+            streams_max: self.streams_max,
+            auto_streams: self.auto_streams,
+            memory_bytes: self.memory_bytes,
+            limits: self.limits.clone(),
+            driver: self.driver,
+            events: self.events.take(),
+            steer: self.steer.take(),
+            stop: std::mem::replace(&mut self.stop, stop),
+            counters: self.counters.clone(),
+        }
+    }
+
+    /// Streams to begin with when their number is to be found.
+    #[must_use]
+    pub fn first_streams(&self) -> u16 {
+        2.min(self.settings.streams_max)
+    }
+}
+
+/// The control connection with its clock.
+pub struct Wire {
+    /// The link.
+    pub link: Link,
+    /// Last telemetry of the other end.
+    pub peer: Telemetry,
+    heard: Instant,
+    pinged: Instant,
+    timeout: Duration,
+    /// The session's begin.
+    pub begin: Instant,
+}
+
+impl Wire {
+    /// Takes over a link.
+    #[must_use]
+    pub fn new(link: Link, timeout: Duration) -> Wire {
+        let now = Instant::now();
+        Wire { link, peer: Telemetry::default(), heard: now, pinged: now, timeout, begin: now }
+    }
+
+    /// Notes that something was heard; answers pings, keeps telemetry. Gives what is left to the role.
+    pub async fn hear(&mut self, message: Control) -> Option<Control> {
+        self.heard = Instant::now();
+        match message {
+            Control::Ping(n) => self.link.send(Control::Pong(n)).await,
+            Control::Pong(_) => {}
+            Control::Telemetry(telemetry) => self.peer = telemetry,
+            other => return Some(other),
+        }
+        None
+    }
+
+    /// Keeps the connection alive and notices when it is dead.
+    ///
+    /// # Errors
+    /// When nothing was heard for too long.
+    pub async fn tick(&mut self, now: Instant) -> Result<(), SessionError> {
+        if now.duration_since(self.heard) > self.timeout {
+            return Err(LinkError::Silent(self.timeout).into());
+        }
+        if now.duration_since(self.pinged) > PING && self.link.has_room() {
+            self.pinged = now;
+            self.link.send(Control::Ping(now.duration_since(self.begin).as_micros() as u64)).await;
+        }
+        Ok(())
+    }
+}
+
+/// Sleeps until the steering end says something; for ever if there is none.
+pub async fn steered(steer: &mut Option<mpsc::Receiver<Steer>>) -> Steer {
+    if let Some(receiver) = steer {
+        if let Some(change) = receiver.recv().await {
+            return change;
+        }
+        *steer = None;
+    }
+    std::future::pending().await
+}
+
+/// Sleeps until this end is told to stop.
+pub async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // A sender that is gone will never say stop.
+    if stop.wait_for(|stop| *stop).await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// CPU time of this process so far, µs.
+#[must_use]
+pub fn cpu_us() -> u64 {
+    sys::cpu::process_time().map_or(0, |t| t.total().as_micros() as u64)
+}

@@ -1,0 +1,663 @@
+//! The destination end of a copy.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Sender, bounded};
+use proto::control::{Bye, Control, CopyOptions, FileEnd, Outcome, ToDestination, ToSource};
+use proto::destination::{Action, Decision, Destination};
+use proto::journal::Record;
+use proto::{Entry, RelPath};
+use sys::file::Dir;
+use tokio::sync::mpsc;
+
+use super::receiving::{Queues, Receiving, wakers};
+use super::source::{End, small_max};
+use super::tally::Tally;
+use super::{CLOSE, Context, NEWS_MAX, SECOND, SessionError, TICK, Wire, steered, stopped};
+use crate::control::attribution::Limit;
+use crate::event::Event;
+use crate::filter::Filter;
+use crate::frame::Pool;
+use crate::io::commit::{BATCH_FILES, Commit, CommitEvent, Committer};
+use crate::io::decide::{Decider, remove_if_there};
+use crate::io::place::{Place, PlaceError, Scope};
+use crate::io::target::{TEMP_PREFIX, Targets};
+use crate::io::write::{self, WriteEvent};
+use crate::link::LinkError;
+use crate::net::NetEvent;
+use crate::report::Outlook;
+use crate::request::Steer;
+
+/// Threads that write small files.
+const BATCH_WRITERS: usize = 4;
+/// Threads that write chunks where io_uring is not to be had.
+const PLAIN_WRITERS: usize = 4;
+/// Decisions and commits waiting; the session's task holds further ones back.
+const WORK_MAX: usize = 1 << 17;
+
+/// What a destination session is given beside the context.
+pub struct Setup {
+    /// Connection and bounds.
+    pub context: Context,
+    /// The destination directory.
+    pub root: Dir,
+    /// True if it was made for this copy.
+    pub root_is_new: bool,
+    /// For messages: what the user called it.
+    pub label: String,
+    /// The name of the one thing that is copied, if it gets a new one.
+    pub single_name: Option<Vec<u8>>,
+    /// True if the source is one thing that is no directory.
+    pub single: bool,
+    /// How the dataset is copied.
+    pub options: CopyOptions,
+    /// Names the source.
+    pub source_key: [u8; 16],
+    /// Who we are, for others who find the lock.
+    pub holder: String,
+    /// Report every entry.
+    pub every_file: bool,
+}
+
+/// Runs the destination end of a copy to its end.
+pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
+    let mut setup = setup;
+    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&setup.context), digests: Vec::new(), io: String::new() };
+    let mut session = match Session::start(&mut setup, &mut end) {
+        Ok(session) => session,
+        Err(error) => {
+            let link = std::mem::replace(&mut setup.context.link, crate::link::Link::closed());
+            link.send(Control::Refused(error.refusal())).await;
+            link.close(CLOSE).await;
+            return (Err(error), end);
+        }
+    };
+    session.end = end;
+    let result = session.run().await;
+    session.shutdown(result).await
+}
+
+struct Session {
+    machine: Destination,
+    wire: Wire,
+    receiving: Option<Receiving>,
+    decisions: Option<Sender<Ask>>,
+    commits: Option<Sender<Commit>>,
+    threads: Vec<std::thread::JoinHandle<()>>,
+    decided: mpsc::Receiver<(u64, Decision)>,
+    written: mpsc::Receiver<WriteEvent>,
+    committed: mpsc::Receiver<CommitEvent>,
+    targets: Arc<Targets>,
+    place: Arc<Place>,
+    write: Arc<write::Shared>,
+    journal: Option<Arc<Mutex<crate::io::journal::JournalFile>>>,
+    /// Entries by index, for tally and report, until they are done.
+    entries: BTreeMap<u64, Entry>,
+    /// Files that the source gave up because they kept changing.
+    changed: HashSet<u64>,
+    root_entry: Option<Entry>,
+    flushed: bool,
+    context: Context,
+    setup_options: CopyOptions,
+    every_file: bool,
+    end: End,
+    last_second: Instant,
+    write_busy_before: u64,
+    bye: Option<Bye>,
+}
+
+enum Ask {
+    Decide(u64, Box<Entry>),
+    Discard(u64),
+}
+
+impl Session {
+    fn start(setup: &mut Setup, end: &mut End) -> Result<Session, SessionError> {
+        let options = setup.options.clone();
+        let chunk_size = setup.context.settings.chunk_size;
+        let filter = Filter::new(&options.filters).map_err(|e| SessionError::Fatal(e.to_string()))?;
+        let (place, journal) = if options.dry_run {
+            (Place::look(setup.root.clone()).map_err(place_error)?, None)
+        } else {
+            let scope = match (&setup.single_name, setup.single) {
+                (Some(name), _) => Scope::Name(name.clone()),
+                (None, _) => Scope::Tree,
+            };
+            let (place, journal) = Place::lock(setup.root.clone(), &scope, &setup.label, &setup.holder).map_err(place_error)?;
+            (place, Some(journal))
+        };
+        if setup.root_is_new {
+            place.made(&RelPath::root());
+        }
+        let place = Arc::new(place);
+        let os = |doing: &str| { let doing = doing.to_owned(); move |error| SessionError::Os { doing, error } };
+        let mut resumed_since = None;
+        let mut partials = BTreeMap::new();
+        let journal = match journal {
+            None => None,
+            Some(mut journal) => {
+                let same = journal.resumed && journal.state().source_key == setup.source_key;
+                if same {
+                    resumed_since = Some(journal.state().started);
+                }
+                let state = journal.state().clone();
+                sweep(&place, &state);
+                if !same {
+                    let started = journal.now().map_err(os("reading the file system's time"))?;
+                    journal.push(Record::Start { version: proto::journal::VERSION, source_key: setup.source_key, started });
+                    journal.restart().map_err(os("writing the journal"))?;
+                }
+                for (slot, p) in &journal.state().partials {
+                    partials.insert(p.path.clone(), (*slot, p.identity, p.chunk_size, p.chunks.clone()));
+                }
+                journal.write(true).map_err(os("writing the journal"))?;
+                Some(Arc::new(Mutex::new(journal)))
+            }
+        };
+        let wakers = wakers().map_err(os("waking threads"))?;
+        let frames = (setup.context.memory_bytes / u64::from(chunk_size)).clamp(8, 4096) as usize;
+        let pool = Pool::new(frames, chunk_size as usize, wakers.clone()).map_err(os("getting memory for buffers"))?;
+        let targets = Arc::new(Targets::default());
+        let epoch = Arc::new(AtomicU64::new(1));
+        let (tell_decided, decided) = mpsc::channel(NEWS_MAX);
+        let (tell_written, written) = mpsc::channel(NEWS_MAX);
+        let (tell_committed, committed) = mpsc::channel(NEWS_MAX);
+        let mut threads = Vec::new();
+        let mut spawn = |name: String, run: Box<dyn FnOnce() + Send>| {
+            threads.extend(std::thread::Builder::new().name(name).spawn(run));
+        };
+
+        let next_slot = partials.values().map(|p| p.0).max().unwrap_or(0);
+        let decider = Decider {
+            place: place.clone(),
+            targets: targets.clone(),
+            journal: journal.clone(),
+            options: options.clone(),
+            chunk_size,
+            small_max: small_max(chunk_size),
+            io: setup.context.limits.io,
+            resumed_since,
+            single_name: setup.single_name.clone(),
+            partials: Mutex::new(partials),
+            next_slot: Mutex::new(next_slot),
+            generations: Mutex::default(),
+            epoch: epoch.clone(),
+            touched: Mutex::new((0, HashSet::new())),
+            no_direct: OnceLock::new(),
+        };
+        let (decisions, asks) = bounded::<Ask>(WORK_MAX);
+        spawn("lh-decide".to_owned(), Box::new(move || {
+            while let Ok(ask) = asks.recv() {
+                match ask {
+                    Ask::Decide(index, entry) => {
+                        let decision = decider.decide(index, *entry);
+                        if tell_decided.blocking_send((index, decision)).is_err() {
+                            break;
+                        }
+                    }
+                    Ask::Discard(index) => decider.discard(index),
+                }
+            }
+        }));
+
+        let write = Arc::new(write::Shared {
+            place: place.clone(),
+            targets: targets.clone(),
+            pool: pool.clone(),
+            events: tell_written,
+            preserve_all: options.preserve_all,
+            busy_us: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        });
+        let (chunks, chunk_queue) = bounded(pool.count());
+        let (batches, batch_queue) = bounded(pool.count());
+        let rings = crate::io::rings(setup.context.limits.io, write::RING_DEPTH, PLAIN_WRITERS);
+        end.io = if rings.iter().all(sys::ring::Ring::is_asynchronous) { "io_uring".to_owned() } else { "pwrite".to_owned() };
+        for (n, ring) in rings.into_iter().enumerate() {
+            let (shared, queue) = (write.clone(), chunk_queue.clone());
+            spawn(format!("lh-write-{n}"), Box::new(move || write::write_chunks(&shared, &queue, ring)));
+        }
+        for n in 0..BATCH_WRITERS {
+            let (shared, queue) = (write.clone(), batch_queue.clone());
+            spawn(format!("lh-files-{n}"), Box::new(move || write::write_batches(&shared, &queue)));
+        }
+
+        let (commits, commit_queue) = bounded::<Commit>(WORK_MAX);
+        if let Some(journal) = &journal {
+            let committer = Committer {
+                place: place.clone(),
+                targets: targets.clone(),
+                journal: journal.clone(),
+                overwrite: options.overwrite,
+                preserve_all: options.preserve_all,
+                filter,
+                single_name: setup.single_name.clone(),
+                epoch,
+                events: tell_committed,
+                sync_us: Arc::new(AtomicU64::new(0)),
+            };
+            spawn("lh-commit".to_owned(), Box::new(move || committer.run(&commit_queue)));
+        }
+
+        let machine = Destination::new(proto::destination::Config {
+            chunk_size,
+            small_max: small_max(chunk_size),
+            delete: options.delete,
+            links: options.preserve_all,
+        });
+        let mut context = setup.context.take();
+        let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
+        let wire = Wire::new(link, context.limits.timeout);
+        let receiving = Receiving::new(&mut context, pool, wakers, Queues { chunks, batches });
+        Ok(Session {
+            machine,
+            wire,
+            receiving: Some(receiving),
+            decisions: Some(decisions),
+            commits: Some(commits),
+            threads,
+            decided,
+            written,
+            committed,
+            targets,
+            place,
+            write,
+            journal,
+            entries: BTreeMap::new(),
+            changed: HashSet::new(),
+            root_entry: None,
+            flushed: false,
+            context,
+            setup_options: options,
+            every_file: setup.every_file,
+            end: End { tally: Tally::default(), outlook: Outlook::default(), digests: Vec::new(), io: String::new() },
+            last_second: Instant::now(),
+            write_busy_before: 0,
+            bye: None,
+        })
+    }
+
+    async fn run(&mut self) -> Result<(), SessionError> {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut stop = self.context.stop.clone();
+        let mut steer = self.context.steer.take();
+        loop {
+            self.advance().await?;
+            if self.machine.is_done() {
+                return Ok(());
+            }
+            if let Some(Bye::Abandoned(why)) = &self.bye {
+                return Err(SessionError::Abandoned(why.clone()));
+            }
+            let receiving = self.receiving.as_mut().expect("receives until shutdown");
+            tokio::select! {
+                message = self.wire.link.recv() => self.hear(message?).await?,
+                Some((index, decision)) = self.decided.recv() => self.decide(index, decision),
+                Some(event) = self.written.recv() => self.wrote(event)?,
+                Some(event) = self.committed.recv() => self.commit(event).await?,
+                Some(event) = receiving.events.recv() => self.network(event),
+                opened = receiving.streams.next() => receiving.add(opened)?,
+                _ = tick.tick() => self.tick().await?,
+                change = steered(&mut steer) => self.steer(change).await?,
+                () = stopped(&mut stop) => return Err(SessionError::Stopped),
+            }
+        }
+    }
+
+    async fn advance(&mut self) -> Result<(), SessionError> {
+        for _ in 0..NEWS_MAX {
+            let Ok((index, decision)) = self.decided.try_recv() else { break };
+            self.decide(index, decision);
+        }
+        for _ in 0..NEWS_MAX {
+            let Ok(event) = self.written.try_recv() else { break };
+            self.wrote(event)?;
+        }
+        for _ in 0..NEWS_MAX {
+            let Ok(event) = self.committed.try_recv() else { break };
+            self.commit(event).await?;
+        }
+        while let Some(action) = self.machine.poll_action() {
+            self.act(action);
+        }
+        if self.machine.is_scanned() && !self.flushed && self.machine.outstanding() <= BATCH_FILES && self.machine.is_settling() {
+            self.flushed = true;
+            self.give(Commit::Flush);
+        }
+        while self.wire.link.has_room() {
+            let Some(message) = self.machine.poll_message() else { break };
+            match &message {
+                ToSource::Repair(_) => self.end.tally.repaired += 1,
+                ToSource::Done(done) => {
+                    for (index, outcome) in done {
+                        self.finished(*index, outcome).await;
+                    }
+                }
+                ToSource::Wants(_) | ToSource::Landed(_) => {}
+            }
+            self.wire.link.send(Control::Destination(message)).await;
+        }
+        Ok(())
+    }
+
+    /// Keeps tally and report of what is done.
+    async fn finished(&mut self, index: u64, outcome: &Outcome) {
+        let Some(entry) = self.entries.remove(&index) else { return };
+        let changed = self.changed.remove(&index);
+        let counters = &self.context.counters;
+        match outcome {
+            Outcome::Failed(_) | Outcome::Corrupt(_) => counters.files_failed.fetch_add(1, Ordering::Relaxed),
+            Outcome::Placed => counters.files_placed.fetch_add(1, Ordering::Relaxed),
+            _ => 0,
+        };
+        if let Some(event) = self.end.tally.finished(index, &entry, outcome, changed, self.every_file) {
+            self.tell(Event::File(event)).await;
+        }
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Decide { index, entry } => self.ask(Ask::Decide(index, Box::new(entry))),
+            Action::Discard { index } => {
+                self.end.tally.restarted(index);
+                self.ask(Ask::Discard(index));
+            }
+            Action::Publish { index, size } => self.give(Commit::Publish { index, size }),
+            Action::Refresh { index } => self.give(Commit::Refresh { index }),
+            Action::Delete { dir, keep } if !self.setup_options.dry_run => self.give(Commit::Delete { dir, keep }),
+            Action::Delete { .. } => {}
+            Action::CloseDir { index, entry } => {
+                if self.journal.is_none() {
+                    return self.machine.handle_published(index, Outcome::Equal);
+                }
+                if entry.path.is_root() {
+                    self.root_entry = Some(entry.clone());
+                }
+                self.give(Commit::CloseDir { index, entry: Box::new(entry) });
+            }
+        }
+    }
+
+    /// Queues for the decider; the window of the protocol keeps the queue below its bound.
+    fn ask(&self, ask: Ask) {
+        let _ = self.decisions.as_ref().expect("open until shutdown").send(ask);
+    }
+
+    fn give(&self, work: Commit) {
+        let _ = self.commits.as_ref().expect("open until shutdown").send(work);
+    }
+
+    async fn hear(&mut self, message: Control) -> Result<(), SessionError> {
+        let Some(message) = self.wire.hear(message).await else { return Ok(()) };
+        match message {
+            Control::Source(message) => {
+                self.learn(&message).await;
+                self.machine.handle_message(message).map_err(|e| LinkError::Protocol(e.to_string()))?;
+            }
+            Control::Bye(bye) => self.bye = Some(bye),
+            Control::Refused(why) => return Err(LinkError::Refused(why).into()),
+            Control::SetStreams(n) => self.receiving.as_mut().expect("receives until shutdown").streams.wanted = n.max(1),
+            Control::SetRate(_) => {}
+            other => return Err(LinkError::Protocol(format!("unexpected message {other:?}")).into()),
+        }
+        Ok(())
+    }
+
+    /// Keeps what tally and report need of what the source says.
+    async fn learn(&mut self, message: &ToDestination) {
+        match message {
+            ToDestination::Page { first, entries } => {
+                for (index, entry) in (*first..).zip(entries) {
+                    self.end.tally.entry(entry);
+                    self.entries.insert(index, entry.clone());
+                }
+            }
+            ToDestination::Restart { index, entry } => {
+                self.entries.insert(*index, entry.clone());
+            }
+            ToDestination::FileEnd { index, end: FileEnd::Changed { .. } } => {
+                self.changed.insert(*index);
+            }
+            ToDestination::Problem { path, why } => {
+                let event = self.end.tally.problem(path, why.clone());
+                self.tell(Event::File(event)).await;
+            }
+            ToDestination::ScanDone { .. } => self.end.tally.scanned = true,
+            ToDestination::FileEnd { .. } | ToDestination::Listed { .. } => {}
+        }
+    }
+
+    fn decide(&mut self, index: u64, decision: Decision) {
+        if let Decision::Receive { have } = &decision
+            && !have.is_empty()
+        {
+            let size = self.machine.entry(index).and_then(Entry::size).unwrap_or(0);
+            let bytes = have.len() * u64::from(self.context.settings.chunk_size);
+            self.end.tally.landed(index, bytes.min(size));
+        }
+        self.machine.handle_decision(index, decision);
+    }
+
+    fn wrote(&mut self, event: WriteEvent) -> Result<(), SessionError> {
+        match event {
+            WriteEvent::Landed { parcel, items } => {
+                for (index, generation, offset, file_end) in items {
+                    let Some(target) = self.targets.get(index, generation) else { continue };
+                    let chunk_size = u64::from(self.context.settings.chunk_size);
+                    if target.slot.is_some() {
+                        self.give(Commit::Chunk { index, chunk: offset / chunk_size });
+                        let size = target.entry.size().unwrap_or(u64::MAX);
+                        self.end.tally.landed(index, (size - (offset / chunk_size * chunk_size).min(size)).min(chunk_size));
+                    }
+                    self.machine.handle_landed(index, generation, offset, file_end);
+                }
+                self.machine.handle_parcel(parcel);
+            }
+            WriteEvent::Failed { why, fatal: true, .. } => {
+                return Err(SessionError::Fatal(format!("{why}: free some space and run the same command again, it continues")));
+            }
+            WriteEvent::Failed { index, why, .. } => self.machine.handle_write_failed(index, why),
+        }
+        Ok(())
+    }
+
+    async fn commit(&mut self, event: CommitEvent) -> Result<(), SessionError> {
+        match event {
+            CommitEvent::Published { index, outcome } => {
+                self.flushed = false;
+                self.machine.handle_published(index, outcome);
+            }
+            CommitEvent::Deleted { paths } => {
+                self.end.tally.deleted += paths.len() as u64;
+                if self.every_file {
+                    for path in paths {
+                        self.tell(Event::File(super::tally::file_event(&path, "deleted", 0, None))).await;
+                    }
+                }
+            }
+            CommitEvent::Fatal(why) => return Err(SessionError::Fatal(why)),
+            CommitEvent::Warning(text) => self.tell(Event::Warning { text }).await,
+        }
+        Ok(())
+    }
+
+    fn network(&mut self, event: NetEvent) {
+        match event {
+            NetEvent::Closed { id, why } => {
+                if let Some(why) = &why {
+                    tracing::warn!(stream = id, why, "a data stream was lost");
+                }
+                if let Some(receiving) = &mut self.receiving {
+                    receiving.closed(id, why.is_some());
+                }
+            }
+            NetEvent::Corrupt { parcel } => {
+                tracing::warn!(parcel, "a parcel arrived corrupt and is sent again");
+                self.context.counters.corrupt.fetch_add(1, Ordering::Relaxed);
+                self.machine.handle_corrupt(parcel);
+            }
+            NetEvent::Sending { .. } => {}
+        }
+    }
+
+    async fn tick(&mut self) -> Result<(), SessionError> {
+        let now = Instant::now();
+        self.wire.tick(now).await?;
+        self.receiving.as_mut().expect("receives until shutdown").tick(now)?;
+        let span = now.duration_since(self.last_second);
+        if span >= SECOND {
+            self.last_second = now;
+            self.second(span).await;
+        }
+        Ok(())
+    }
+
+    async fn second(&mut self, span: Duration) {
+        let busy = self.write.busy_us.load(Ordering::Relaxed);
+        let share = (busy - self.write_busy_before) / BATCH_WRITERS as u64 * 1000 / (span.as_micros() as u64).max(1);
+        self.write_busy_before = busy;
+        let receiving = self.receiving.as_mut().expect("receives until shutdown");
+        let mut telemetry = receiving.second(span, share.min(1000) as u16, &mut self.end.outlook);
+        telemetry.deleted = self.end.tally.deleted;
+        let (bytes, streams) = (receiving.bytes(), receiving.streams.len());
+        if self.wire.link.has_room() {
+            self.wire.link.send(Control::Telemetry(telemetry)).await;
+        }
+        if self.context.events.is_some() {
+            self.end.outlook.limit = Limit::of_code(self.wire.peer.limit);
+            let progress = self.end.tally.progress(&mut self.end.outlook.clock, bytes, streams, self.end.outlook.limit);
+            self.tell(Event::Progress(progress)).await;
+        }
+    }
+
+    async fn steer(&mut self, change: Steer) -> Result<(), SessionError> {
+        match change {
+            Steer::Rate(rate) => self.wire.link.send(Control::SetRate(rate)).await,
+            Steer::Streams(n) => {
+                self.receiving.as_mut().expect("receives until shutdown").streams.wanted = n.max(1);
+                self.wire.link.send(Control::SetStreams(n)).await;
+            }
+            Steer::Stop => return Err(SessionError::Stopped),
+        }
+        Ok(())
+    }
+
+    async fn tell(&self, event: Event) {
+        if let Some(events) = &self.context.events {
+            let _ = events.send(event).await;
+        }
+    }
+
+    /// Ends threads in order (receivers, writers, committer), so that what was received is written and what
+    /// was written is in the journal; then removes the journal if the copy is complete.
+    async fn shutdown(mut self, result: Result<(), SessionError>) -> (Result<(), SessionError>, End) {
+        let receiving = self.receiving.take().expect("taken once");
+        let bytes = receiving.bytes();
+        let parcels = receiving.parcels();
+        self.context.counters.bytes_in.fetch_add(bytes, Ordering::Relaxed);
+        // Threads that still have news must not wait for us.
+        let mut written = std::mem::replace(&mut self.written, mpsc::channel(1).1);
+        let late = tokio::spawn(async move {
+            let mut chunks = Vec::new();
+            while let Some(event) = written.recv().await {
+                if let WriteEvent::Landed { items, .. } = event {
+                    chunks.extend(items);
+                }
+            }
+            chunks
+        });
+        let (write, decisions) = (self.write.clone(), self.decisions.take());
+        drop((self.decided, decisions));
+        let committed = self.committed;
+        let drain = tokio::spawn(async move {
+            let mut committed = committed;
+            while committed.recv().await.is_some() {}
+        });
+        drop(write);
+        drop(self.write);
+        let threads = std::mem::take(&mut self.threads);
+        // Dropping the receivers closes the writers' queues.
+        let _ = tokio::task::spawn_blocking(move || drop(receiving)).await;
+        let commits = self.commits.take();
+        let chunk_size = u64::from(self.context.settings.chunk_size);
+        if let Ok(items) = late.await
+            && let Some(commits) = &commits
+        {
+            for (index, generation, offset, _) in items {
+                if self.targets.get(index, generation).is_some_and(|t| t.slot.is_some()) {
+                    let _ = commits.send(Commit::Chunk { index, chunk: offset / chunk_size });
+                }
+            }
+        }
+        drop(commits);
+        let _ = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|t| drop(t.join()))).await;
+        let _ = drain.await;
+        let mut result = result;
+        if result.is_ok() && self.journal.is_some() {
+            drop(self.journal);
+            match Arc::try_unwrap(self.place) {
+                Ok(place) => {
+                    let root = place.root.clone();
+                    place.finish();
+                    if let Some(entry) = &self.root_entry {
+                        let times = sys::file::Times::mtime(crate::io::nanoseconds(entry.mtime));
+                        let _ = sys::file::futimens(&root, times);
+                    }
+                    if let Err(error) = root.sync() {
+                        result = Err(SessionError::Os { doing: "making the destination durable".to_owned(), error });
+                    }
+                }
+                Err(_) => tracing::error!("the destination is still in use; its journal stays"),
+            }
+        }
+        let mut telemetry = self.end.outlook.telemetry(bytes, 0, parcels);
+        telemetry.deleted = self.end.tally.deleted;
+        self.end.outlook.received_last(bytes, parcels, self.wire.peer);
+        self.wire.link.send(Control::Telemetry(telemetry)).await;
+        let bye = match &result {
+            Ok(()) => Bye::Done,
+            Err(error) => Bye::Abandoned(error.refusal()),
+        };
+        self.wire.link.send(Control::Bye(bye)).await;
+        if result.is_ok() && self.context.driver {
+            // The source may still compute digests; it says goodbye when it has its last numbers out.
+            let goodbye = async {
+                while let Ok(message) = self.wire.link.recv().await {
+                    if let Control::Telemetry(t) = message {
+                        self.end.outlook.peer = t;
+                    } else if matches!(message, Control::Bye(_)) {
+                        break;
+                    }
+                }
+            };
+            let _ = tokio::time::timeout(CLOSE, goodbye).await;
+        }
+        self.wire.link.close(CLOSE).await;
+        (result, self.end)
+    }
+}
+
+/// Removes temporary names that a killed run left, except those of big files that continue.
+fn sweep(place: &Place, state: &proto::journal::State) {
+    let keep: HashSet<Vec<u8>> = state.partials.values().map(|p| crate::io::target::Target::temp_name(&p.path, 0)).collect();
+    for path in state.touched.values().flatten() {
+        let Ok(dir) = place.dir(path) else { continue };
+        let Ok(names) = dir.read_dir(b"") else { continue };
+        for entry in names.flatten().filter(|e| e.name.starts_with(TEMP_PREFIX) && !keep.contains(&e.name)) {
+            if let Err(error) = remove_if_there(&dir, &entry.name) {
+                tracing::warn!(%error, dir = %path, "removing a temporary file");
+            }
+        }
+    }
+}
+
+fn place_error(error: PlaceError) -> SessionError {
+    match error {
+        PlaceError::Busy { .. } => SessionError::Busy(error.to_string()),
+        PlaceError::Os { doing, error } => SessionError::Os { doing, error },
+    }
+}

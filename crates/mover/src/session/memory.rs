@@ -1,0 +1,321 @@
+//! Memory to memory: the same threads, streams and checks as a copy, without disks.
+//!
+//! The sending end fills its frames with random bytes once and sends them in turn: every frame is different,
+//! so each stream carries as much distinct data as it has frames. The receiving end checks each record and
+//! drops it.
+
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::bounded;
+use proto::control::{Bye, Control, Telemetry};
+use proto::record::Kind;
+
+use super::receiving::{Queues, Receiving, wakers};
+use super::sending::Sending;
+use super::tally::{Tally, per_second};
+use super::{CLOSE, Context, SECOND, SessionError, Wire, steered, stopped};
+use crate::event::{Event, Interval};
+use crate::frame::{Frame, Part, Pool};
+use crate::link::LinkError;
+use crate::net::NetEvent;
+use crate::report::Outlook;
+use crate::request::Steer;
+use crate::session::source::End;
+
+/// Distinct bytes that each stream has to send at least.
+const DISTINCT_PER_STREAM: u64 = 64 << 20;
+/// Between two looks at the sockets; also how fine the end of a test is.
+const TICK: Duration = Duration::from_millis(20);
+/// How long streams may take to end in good order.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// Sends for `duration`, then ends the streams.
+pub async fn send(mut context: Context, duration: Duration, interval: Duration, direction: &'static str) -> (Result<(), SessionError>, End) {
+    let mut end = end(&context);
+    let size = u64::from(context.settings.chunk_size);
+    let streams = u64::from(context.settings.streams_max.max(1));
+    let frames = (context.memory_bytes.min(DISTINCT_PER_STREAM * streams).max(DISTINCT_PER_STREAM) / size).max(8) as usize;
+    let pool = match Pool::new(frames, size as usize, Vec::new()) {
+        Ok(pool) => pool,
+        Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),
+    };
+    fill(&pool);
+    let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
+    let mut wire = Wire::new(link, context.limits.timeout);
+    let mut sending = Sending::new(&mut context, pool, true);
+    let mut result = send_until(&mut wire, &mut sending, &mut context, &mut end, duration, interval, direction).await;
+    if result.is_ok() {
+        sending.finish();
+        result = drain(&mut wire, &mut sending).await;
+    }
+    let telemetry = sending.last(&wire.peer, &mut end.outlook);
+    wire.link.send(Control::Telemetry(telemetry)).await;
+    finish(wire, &result, &mut end).await;
+    let _ = tokio::task::spawn_blocking(move || drop(sending)).await;
+    (result, end)
+}
+
+async fn send_until(
+    wire: &mut Wire,
+    sending: &mut Sending,
+    context: &mut Context,
+    end: &mut End,
+    duration: Duration,
+    interval: Duration,
+    direction: &'static str,
+) -> Result<(), SessionError> {
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let mut stop = context.stop.clone();
+    let mut steer = context.steer.take();
+    let mut begun: Option<Instant> = None;
+    let mut last = Instant::now();
+    let mut line = Line::new(direction, interval);
+    sending.queue_all();
+    loop {
+        tokio::select! {
+            message = wire.link.recv() => match wire.hear(message?).await {
+                Some(Control::Bye(Bye::Abandoned(why))) => return Err(SessionError::Abandoned(why)),
+                Some(Control::Refused(why)) => return Err(LinkError::Refused(why).into()),
+                Some(Control::SetRate(rate)) => sending.set_rate(rate),
+                Some(Control::SetStreams(n)) => sending.set_streams(n),
+                _ => {}
+            },
+            Some(event) = sending.events.recv() => {
+                if let NetEvent::Closed { id, why } = event {
+                    sending.closed(id, why.is_some());
+                }
+            },
+            opened = sending.streams.next() => {
+                sending.add(opened, &mut end.outlook).await?;
+                if begun.is_none() {
+                    begun = Some(Instant::now());
+                    end.outlook.restart();
+                }
+            },
+            _ = tick.tick() => {
+                let now = Instant::now();
+                wire.tick(now).await?;
+                sending.tick(now)?;
+                if now - last >= SECOND {
+                    let telemetry = sending.second(now - last, &wire.peer, 0, &mut end.outlook);
+                    last = now;
+                    wire.link.send(Control::Telemetry(telemetry)).await;
+                    line.second(context, end, sending.bytes()).await;
+                }
+                if begun.is_some_and(|b| now - b >= duration) {
+                    return Ok(());
+                }
+            },
+            change = steered(&mut steer) => match change {
+                Steer::Rate(rate) => sending.set_rate(rate),
+                Steer::Streams(n) => sending.set_streams(n),
+                Steer::Stop => return Ok(()),
+            },
+            () = stopped(&mut stop) => return Err(SessionError::Stopped),
+        }
+    }
+}
+
+/// Waits until every stream has ended in good order.
+async fn drain(wire: &mut Wire, sending: &mut Sending) -> Result<(), SessionError> {
+    let until = Instant::now() + ENDING;
+    while !sending.streams.is_empty() && Instant::now() < until {
+        tokio::select! {
+            message = wire.link.recv() => { wire.hear(message?).await; },
+            Some(event) = sending.events.recv() => {
+                if let NetEvent::Closed { id, why } = event {
+                    sending.closed(id, why.is_some());
+                }
+            },
+            () = tokio::time::sleep(TICK) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Says goodbye and waits for the other end's last numbers.
+async fn finish(mut wire: Wire, result: &Result<(), SessionError>, end: &mut End) {
+    let bye = match result {
+        Ok(()) => Bye::Done,
+        Err(error) => Bye::Abandoned(error.refusal()),
+    };
+    wire.link.send(Control::Bye(bye)).await;
+    let goodbye = async {
+        while let Ok(message) = wire.link.recv().await {
+            match message {
+                Control::Telemetry(telemetry) => end.outlook.peer = telemetry,
+                Control::Bye(_) => break,
+                _ => {}
+            }
+        }
+    };
+    let _ = tokio::time::timeout(CLOSE, goodbye).await;
+    wire.link.close(CLOSE).await;
+}
+
+/// Receives until the other end says goodbye.
+pub async fn receive(mut context: Context, interval: Duration, direction: &'static str) -> (Result<(), SessionError>, End) {
+    let mut end = end(&context);
+    let os = |error| SessionError::Os { doing: "getting ready to receive".to_owned(), error };
+    // Test data never enter a frame; the pool is as small as it may be.
+    let made = wakers().and_then(|w| Ok((Pool::new(1, context.settings.chunk_size as usize, w.clone())?, w)));
+    let (pool, wakers) = match made {
+        Ok(made) => made,
+        Err(error) => return (Err(os(error)), end),
+    };
+    // Frames of a copy have no place in a test: their queue is closed.
+    let queues = Queues { chunks: bounded(0).0, batches: bounded(0).0 };
+    let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
+    let mut wire = Wire::new(link, context.limits.timeout);
+    let mut receiving = Receiving::new(&mut context, pool, wakers, queues);
+    let result = receive_until(&mut wire, &mut receiving, &mut context, &mut end, interval, direction).await;
+    let (bytes, parcels) = (receiving.bytes(), receiving.parcels());
+    end.outlook.received_last(bytes, parcels, wire.peer);
+    let telemetry = Telemetry { bytes, parcels_checked: parcels, ..end.outlook.telemetry(bytes, 0, parcels) };
+    wire.link.send(Control::Telemetry(telemetry)).await;
+    let bye = match &result {
+        Ok(()) => Bye::Done,
+        Err(error) => Bye::Abandoned(error.refusal()),
+    };
+    wire.link.send(Control::Bye(bye)).await;
+    wire.link.close(CLOSE).await;
+    context.counters.bytes_in.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
+    let _ = tokio::task::spawn_blocking(move || drop(receiving)).await;
+    (result, end)
+}
+
+async fn receive_until(
+    wire: &mut Wire,
+    receiving: &mut Receiving,
+    context: &mut Context,
+    end: &mut End,
+    interval: Duration,
+    direction: &'static str,
+) -> Result<(), SessionError> {
+    let mut tick = tokio::time::interval(TICK);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let mut stop = context.stop.clone();
+    let mut steer = context.steer.take();
+    let mut last = Instant::now();
+    let mut line = Line::new(direction, interval);
+    let mut begun = false;
+    loop {
+        tokio::select! {
+            message = wire.link.recv() => match wire.hear(message?).await {
+                Some(Control::Bye(Bye::Done)) => return Ok(()),
+                Some(Control::Bye(Bye::Abandoned(why))) => return Err(SessionError::Abandoned(why)),
+                Some(Control::Refused(why)) => return Err(LinkError::Refused(why).into()),
+                Some(Control::SetStreams(n)) => receiving.streams.wanted = n.max(1),
+                _ => {}
+            },
+            Some(event) = receiving.events.recv() => {
+                if let NetEvent::Closed { id, why } = event {
+                    receiving.closed(id, why.is_some());
+                }
+            },
+            opened = receiving.streams.next() => {
+                receiving.add(opened)?;
+                if !std::mem::replace(&mut begun, true) {
+                    end.outlook.restart();
+                }
+            },
+            _ = tick.tick() => {
+                let now = Instant::now();
+                wire.tick(now).await?;
+                receiving.tick(now)?;
+                if now - last >= SECOND {
+                    let telemetry = receiving.second(now - last, 0, &mut end.outlook);
+                    last = now;
+                    wire.link.send(Control::Telemetry(telemetry)).await;
+                    end.outlook.peer = wire.peer;
+                    end.outlook.limit = crate::control::attribution::Limit::of_code(wire.peer.limit);
+                    line.second(context, end, receiving.bytes()).await;
+                }
+            },
+            change = steered(&mut steer) => match change {
+                Steer::Rate(rate) => wire.link.send(Control::SetRate(rate)).await,
+                Steer::Streams(n) => wire.link.send(Control::SetStreams(n)).await,
+                Steer::Stop => return Ok(()),
+            },
+            () = stopped(&mut stop) => return Err(SessionError::Stopped),
+        }
+    }
+}
+
+fn end(context: &Context) -> End {
+    End { tally: Tally::default(), outlook: Outlook::new(context), digests: Vec::new(), io: "memory".to_owned() }
+}
+
+/// Fills all frames with different bytes.
+fn fill(pool: &Pool) {
+    let mut frames: Vec<Frame> = std::iter::from_fn(|| pool.try_take()).collect();
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    for frame in &mut frames {
+        for word in frame.buf.chunks_exact_mut(8) {
+            // xorshift64: fast, and no two frames are alike; nothing secret.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            word.copy_from_slice(&state.to_le_bytes());
+        }
+    }
+    frames.into_iter().for_each(|f| pool.give(f));
+}
+
+impl Sending {
+    /// Queues every frame once; the senders queue them again.
+    fn queue_all(&self) {
+        let mut parcel = 0;
+        while let Some(mut frame) = self.pool.take(Duration::ZERO) {
+            let len = frame.buf.len() as u32;
+            (frame.kind, frame.parcel) = (Kind::Memory, parcel);
+            frame.parts.push(Part { file: 0, generation: 0, offset: 0, start: 0, len, file_end: false });
+            parcel += 1;
+            self.send(frame);
+        }
+    }
+}
+
+/// The interval lines of a test.
+struct Line {
+    direction: &'static str,
+    interval: Duration,
+    from: Duration,
+    begin: Instant,
+    bytes: u64,
+    retransmits: u64,
+}
+
+impl Line {
+    fn new(direction: &'static str, interval: Duration) -> Line {
+        Line { direction, interval, from: Duration::ZERO, begin: Instant::now(), bytes: 0, retransmits: 0 }
+    }
+
+    async fn second(&mut self, context: &Context, end: &End, bytes: u64) {
+        let now = self.begin.elapsed();
+        let Some(events) = &context.events else { return };
+        if now - self.from < self.interval {
+            return;
+        }
+        let sending = self.direction == "forward";
+        let (retransmits, rtt_us, cwnd_bytes) = match sending {
+            true => (end.outlook.sample.retransmits, end.outlook.sample.rtt_us, end.outlook.sample.cwnd_bytes),
+            false => (end.outlook.peer.retransmits, end.outlook.peer.rtt_us, end.outlook.peer.cwnd_bytes),
+        };
+        let interval = Interval {
+            from_s: self.from.as_secs_f64(),
+            to_s: now.as_secs_f64(),
+            bytes: bytes - self.bytes,
+            rate_bps: per_second(bytes - self.bytes, now - self.from),
+            retransmits: retransmits.saturating_sub(self.retransmits),
+            rtt_us,
+            cwnd_bytes,
+            streams: end.outlook.sample.streams,
+            direction: self.direction,
+            limit: end.outlook.limit,
+        };
+        (self.from, self.bytes, self.retransmits) = (now, bytes, retransmits);
+        let _ = events.send(Event::Interval(interval)).await;
+    }
+}

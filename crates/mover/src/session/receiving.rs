@@ -1,0 +1,125 @@
+//! The receiving half of a session's byte path: threads and streams.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::Sender;
+use proto::control::Telemetry;
+use sys::poll::Waker;
+use tokio::sync::mpsc;
+
+use super::streams::{Streams, Ways};
+use super::{Context, NEWS_MAX, SessionError};
+use crate::frame::{Frame, Pool};
+use crate::net::receiver::{RecvThread, Shared};
+use crate::net::{NetEvent, NetStats, Opened};
+use crate::report::Outlook;
+
+/// Threads and streams of a receiving end.
+pub struct Receiving {
+    /// Data streams.
+    pub streams: Streams,
+    /// News of the threads.
+    pub events: mpsc::Receiver<NetEvent>,
+    shared: Arc<Shared>,
+    threads: Vec<RecvThread>,
+    wakers: Vec<Waker>,
+    before: (u64, u64),
+}
+
+/// Where complete parcels go.
+pub struct Queues {
+    /// Parcels of big files.
+    pub chunks: Sender<Frame>,
+    /// Parcels of small files.
+    pub batches: Sender<Frame>,
+}
+
+/// Wakers for as many receiving threads as this host has cores; the pool wakes them when frames come back.
+///
+/// # Errors
+/// When no descriptor is left.
+pub fn wakers() -> io::Result<Vec<Waker>> {
+    let cores = sys::cpu::allowed_cpus().map_or(1, |c| c.len()).max(1);
+    (0..cores).map(|_| Waker::new()).collect()
+}
+
+impl Receiving {
+    /// Makes the half ready; no stream is open yet.
+    #[must_use]
+    pub fn new(context: &mut Context, pool: Pool, wakers: Vec<Waker>, queues: Queues) -> Receiving {
+        let (tell, events) = mpsc::channel(NEWS_MAX);
+        let shared = Arc::new(Shared {
+            pool,
+            chunks: queues.chunks,
+            batches: queues.batches,
+            chunk_size: context.settings.chunk_size,
+            stats: NetStats::default(),
+            protection: context.settings.protection,
+            events: tell,
+        });
+        let ways = std::mem::replace(&mut context.ways, Ways::Dial { to: Vec::new(), from: Vec::new() });
+        let wanted = if context.auto_streams { context.first_streams() } else { context.settings.streams_max };
+        let streams = Streams::new(ways, context.session, context.key.clone(), context.settings.clone(), wanted.max(1));
+        Receiving { streams, events, shared, threads: Vec::new(), wakers, before: (0, 0) }
+    }
+
+    /// Takes a stream that was opened.
+    ///
+    /// # Errors
+    /// When no thread can be had for it.
+    pub fn add(&mut self, opened: Opened) -> Result<(), SessionError> {
+        let n = self.threads.len();
+        if n < self.wakers.len().min(usize::from(self.streams.len())) {
+            let thread = RecvThread::start(&format!("lh-recv-{n}"), self.shared.clone(), self.wakers[n].clone());
+            self.threads.push(thread.map_err(|error| SessionError::Os { doing: "starting a receiving thread".to_owned(), error })?);
+        }
+        let n = usize::from(opened.id) % self.threads.len();
+        self.threads[n].add(opened);
+        Ok(())
+    }
+
+    /// A stream is closed.
+    pub fn closed(&mut self, id: u16, lost: bool) {
+        self.streams.closed(id, lost);
+    }
+
+    /// Payload bytes verified so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.shared.stats.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Parcels verified so far.
+    #[must_use]
+    pub fn parcels(&self) -> u64 {
+        self.shared.stats.parcels.load(Ordering::Relaxed)
+    }
+
+    /// Looks after streams.
+    ///
+    /// # Errors
+    /// When no stream can be opened.
+    pub fn tick(&mut self, now: Instant) -> Result<(), SessionError> {
+        self.streams.maintain(now)
+    }
+
+    /// One second is over: telemetry for the other end.
+    pub fn second(&mut self, span: Duration, disk_busy: u16, outlook: &mut Outlook) -> Telemetry {
+        let load = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        let stats = &self.shared.stats;
+        let (busy, starved) = (load(&stats.busy_us), load(&stats.starved_us));
+        let threads = self.threads.len().max(1) as u64;
+        let per_mille = |us: u64| (us * 1000 / threads / (span.as_micros() as u64).max(1)).min(1000) as u16;
+        let sample = self.streams.sample();
+        outlook.received(load(&stats.bytes), sample, self.streams.buffer_bytes());
+        let mut telemetry = outlook.telemetry(load(&stats.bytes), load(&stats.records), load(&stats.parcels));
+        telemetry.net_busy = per_mille(busy - self.before.0);
+        telemetry.starved = per_mille(starved - self.before.1);
+        telemetry.disk_busy = disk_busy;
+        self.before = (busy, starved);
+        telemetry
+    }
+}

@@ -1,0 +1,282 @@
+//! The sending half of a session's byte path: threads, streams, set point.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Sender, bounded};
+use proto::control::Telemetry;
+use tokio::sync::mpsc;
+use units::Rate;
+
+use super::streams::{Streams, Ways};
+use super::{Context, NEWS_MAX, SessionError, cpu_us};
+use crate::control::pace::{Pacer, Reading};
+use crate::frame::{Frame, Pool};
+use crate::net::gate::Gate;
+use crate::net::sender::{SendThread, Shared};
+use crate::net::{NetEvent, NetStats, Opened};
+use crate::report::{Outlook, SendSecond};
+
+/// Between two openings of the gate while a set point is in force.
+const GATE: Duration = Duration::from_millis(5);
+
+/// Threads, streams and set point of a sending end.
+pub struct Sending {
+    /// Data streams.
+    pub streams: Streams,
+    /// News of the threads.
+    pub events: mpsc::Receiver<NetEvent>,
+    /// Frames.
+    pub pool: Pool,
+    shared: Arc<Shared>,
+    ready: Sender<Frame>,
+    threads: Vec<SendThread>,
+    threads_max: usize,
+    pacer: Arc<std::sync::Mutex<Pacer>>,
+    gate_task: tokio::task::JoinHandle<()>,
+    begin: Instant,
+    congestion: Option<String>,
+    before: Before,
+}
+
+#[derive(Default)]
+struct Before {
+    busy_us: u64,
+    gated_us: u64,
+    starved_us: u64,
+    held: Duration,
+    cpu_us: u64,
+}
+
+impl Sending {
+    /// Makes the half ready; no stream is open yet. With `go_round` parcels are sent again and again.
+    ///
+    /// # Panics
+    /// If called outside a tokio runtime.
+    #[must_use]
+    pub fn new(context: &mut Context, pool: Pool, go_round: bool) -> Sending {
+        let (ready, queue) = bounded(pool.count());
+        let (tell, events) = mpsc::channel(NEWS_MAX);
+        let shared = Arc::new(Shared {
+            ready: queue,
+            pool: pool.clone(),
+            again: go_round.then(|| ready.clone()),
+            gate: Gate::default(),
+            stats: NetStats::default(),
+            protection: context.settings.protection,
+            events: tell,
+            finish: AtomicBool::new(false),
+        });
+        let ways = std::mem::replace(&mut context.ways, Ways::Dial { to: Vec::new(), from: Vec::new() });
+        let wanted = if context.auto_streams { context.first_streams() } else { context.settings.streams_max };
+        let streams = Streams::new(ways, context.session, context.key.clone(), context.settings.clone(), wanted.max(1));
+        let begin = Instant::now();
+        let rate = context.settings.rate_bps.map(Rate::from_bps);
+        let pacer = Arc::new(std::sync::Mutex::new(Pacer::new(Duration::ZERO, rate)));
+        let gate_task = tokio::spawn(keep_gate(shared.clone(), pacer.clone(), begin));
+        let cores = sys::cpu::allowed_cpus().map_or(1, |c| c.len());
+        Sending {
+            streams,
+            events,
+            pool,
+            shared,
+            ready,
+            threads: Vec::new(),
+            threads_max: cores.max(1),
+            pacer,
+            gate_task,
+            begin,
+            congestion: context.settings.congestion.clone(),
+            before: Before::default(),
+        }
+    }
+
+    /// Takes a stream that was opened.
+    ///
+    /// # Errors
+    /// When no thread can be had for it.
+    pub async fn add(&mut self, opened: Opened, outlook: &mut Outlook) -> Result<(), SessionError> {
+        let fd = opened.socket.as_fd();
+        let rtt = sys::socket::tcp_info(fd).map_or(0, |i| u64::from(i.rtt_us));
+        let chosen = crate::net::tune::sender(fd, self.congestion.as_deref(), rtt, self.streams.wanted);
+        outlook.congestion(chosen).await;
+        let reading = reading(opened.id, &opened.socket);
+        self.pacer.lock().expect("no panic under the lock").add(reading);
+        self.apply_pacing();
+        if self.threads.len() < self.threads_max.min(usize::from(self.streams.len())) {
+            let name = format!("lh-send-{}", self.threads.len());
+            let thread = SendThread::start(&name, self.shared.clone());
+            self.threads.push(thread.map_err(|error| SessionError::Os { doing: "starting a sending thread".to_owned(), error })?);
+        }
+        let n = usize::from(opened.id) % self.threads.len();
+        self.threads[n].add(opened);
+        Ok(())
+    }
+
+    /// Queues a parcel for whichever stream is free first.
+    pub fn send(&self, frame: Frame) {
+        // The queue has room for every frame there is.
+        if let Err(back) = self.ready.try_send(frame) {
+            self.pool.give(back.into_inner());
+            return;
+        }
+        self.threads.iter().for_each(SendThread::wake);
+    }
+
+    /// A stream is closed.
+    pub fn closed(&mut self, id: u16, lost: bool) {
+        self.streams.closed(id, lost);
+        self.pacer.lock().expect("no panic under the lock").remove(id);
+        self.apply_pacing();
+    }
+
+    /// Changes the set point, b/s of IP packets.
+    pub fn set_rate(&mut self, rate: Option<u64>) {
+        let now = self.begin.elapsed();
+        self.pacer.lock().expect("no panic under the lock").set_rate(now, rate.map(Rate::from_bps));
+        self.apply_pacing();
+        open_gate(&self.shared, &self.pacer, now, &mut self.shared.gate.taken());
+        self.threads.iter().for_each(SendThread::wake);
+    }
+
+    /// Changes the number of streams.
+    pub fn set_streams(&mut self, n: u16) {
+        self.streams.wanted = n.max(1);
+        for id in self.streams.surplus(n) {
+            self.threads.iter().for_each(|t| t.end(id));
+        }
+    }
+
+    /// No more parcels will come: streams end when the queue is empty.
+    pub fn finish(&self) {
+        self.shared.finish.store(true, Ordering::Release);
+        self.threads.iter().for_each(SendThread::wake);
+    }
+
+    /// Payload bytes handed to the kernel so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.shared.stats.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Looks after streams and pacing.
+    ///
+    /// # Errors
+    /// When no stream can be opened.
+    pub fn tick(&mut self, now: Instant) -> Result<(), SessionError> {
+        self.streams.maintain(now)?;
+        let mut pacer = self.pacer.lock().expect("no panic under the lock");
+        if pacer.set_point().is_some() {
+            let readings: Vec<_> = self.streams.live().map(|(id, live)| reading(id, &live.socket)).collect();
+            pacer.tick(self.begin.elapsed(), &readings);
+            drop(pacer);
+            self.apply_pacing();
+        }
+        Ok(())
+    }
+
+    fn apply_pacing(&self) {
+        let changes = self.pacer.lock().expect("no panic under the lock").changes();
+        for change in changes {
+            let Some((_, live)) = self.streams.live().find(|(id, _)| *id == change.stream) else { continue };
+            let rate = change.pacing_bytes_per_s.unwrap_or(u64::MAX);
+            if let Err(error) = sys::socket::set_max_pacing_rate(live.socket.as_fd(), rate) {
+                tracing::debug!(%error, "setting the pacing rate");
+            }
+        }
+    }
+
+    /// One second is over: samples, telemetry, attribution.
+    pub fn second(&mut self, span: Duration, peer: &Telemetry, disk_busy_us: u64, outlook: &mut Outlook) -> Telemetry {
+        let stats = &self.shared.stats;
+        let load = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
+        let held = self.pacer.lock().expect("no panic under the lock").held();
+        let now = Before {
+            busy_us: load(&stats.busy_us),
+            gated_us: load(&stats.gated_us),
+            starved_us: load(&stats.starved_us),
+            held,
+            cpu_us: cpu_us(),
+        };
+        let threads = self.threads.len().max(1) as u64;
+        let second = SendSecond {
+            span,
+            net_busy_us: (now.busy_us - self.before.busy_us) / threads,
+            gated_us: (now.gated_us - self.before.gated_us) / threads,
+            starved_us: (now.starved_us - self.before.starved_us) / threads,
+            held: now.held.saturating_sub(self.before.held),
+            disk_busy_us,
+            frames_free: self.pool.free(),
+            frames: self.pool.count(),
+        };
+        self.before = now;
+        let sample = self.streams.sample();
+        outlook.sent(load(&stats.bytes), sample, self.streams.buffer_bytes());
+        outlook.attribute(&second, &sample, peer);
+        self.telemetry(outlook)
+    }
+
+    fn telemetry(&self, outlook: &Outlook) -> Telemetry {
+        let stats = &self.shared.stats;
+        outlook.telemetry(stats.bytes.load(Ordering::Relaxed), stats.records.load(Ordering::Relaxed), stats.parcels.load(Ordering::Relaxed))
+    }
+
+    /// The last telemetry of the session.
+    pub fn last(&mut self, peer: &Telemetry, outlook: &mut Outlook) -> Telemetry {
+        let sample = self.streams.sample();
+        outlook.sent(self.bytes(), sample, self.streams.buffer_bytes());
+        outlook.peer = *peer;
+        self.telemetry(outlook)
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.gate_task.abort();
+    }
+}
+
+/// State of a stream for the pacer.
+fn reading(id: u16, socket: &std::net::TcpStream) -> Reading {
+    let info = sys::socket::tcp_info(socket.as_fd()).unwrap_or_default();
+    {
+        let in_flight = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
+        let v6 = socket.peer_addr().is_ok_and(|a| a.is_ipv6());
+        let header_bytes = if v6 { units::TCP6_HEADER_BYTES } else { units::TCP4_HEADER_BYTES };
+        let limit = (info.snd_cwnd, info.pacing_rate, info.max_pacing_rate);
+        Reading {
+            stream: id,
+            sent_bytes: info.bytes_sent,
+            retransmitted_bytes: info.bytes_retrans,
+            mss_bytes: info.snd_mss,
+            waiting_bytes: u64::from(info.notsent_bytes),
+            header_bytes,
+            backlog: info.notsent_bytes > 0 || info.unacked > 0,
+            rate_limited: Reading::pacing_is_the_limit(info.notsent_bytes, in_flight, limit.0, limit.1, limit.2),
+        }
+    }
+}
+
+/// Opens the gate bit by bit while a set point is in force.
+async fn keep_gate(shared: Arc<Shared>, pacer: Arc<std::sync::Mutex<Pacer>>, begin: Instant) {
+    let mut tick = tokio::time::interval(GATE);
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut taken = 0;
+    loop {
+        tick.tick().await;
+        open_gate(&shared, &pacer, begin.elapsed(), &mut taken);
+    }
+}
+
+fn open_gate(shared: &Shared, pacer: &std::sync::Mutex<Pacer>, now: Duration, taken: &mut u64) {
+    let mut pacer = pacer.lock().expect("no panic under the lock");
+    if pacer.set_point().is_none() {
+        return shared.gate.allow(None);
+    }
+    let total = shared.gate.taken();
+    pacer.took(now, total.saturating_sub(*taken));
+    *taken = total;
+    shared.gate.allow(Some(pacer.allowance(now)));
+}

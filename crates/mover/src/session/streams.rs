@@ -1,0 +1,253 @@
+//! The data streams of a session: opened, counted, watched, replaced.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use proto::control::Settings;
+use proto::hello::{SessionId, SessionKey};
+use sys::socket::TcpInfo;
+use tokio::sync::mpsc;
+
+use super::SessionError;
+use crate::net::Opened;
+use crate::net::open::{OpenError, dial};
+
+/// Streams being opened at once.
+const PENDING_MAX: usize = 8;
+/// Attempts to open a stream while none is open, before the session gives up.
+const FAILURES_MAX: u32 = 6;
+/// Between two attempts after a failure.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// How streams come to a session.
+pub enum Ways {
+    /// This end connects, to these addresses in turn, from these.
+    Dial {
+        /// Addresses of the other end.
+        to: Vec<SocketAddr>,
+        /// Addresses of this end; empty for the kernel's choice.
+        from: Vec<IpAddr>,
+    },
+    /// The other end connects; the accepting port hands them on.
+    Wait(mpsc::Receiver<Opened>),
+}
+
+/// A stream that is open.
+pub struct Live {
+    /// Its socket.
+    pub socket: Arc<TcpStream>,
+    /// The sample before.
+    before: TcpInfo,
+    /// The latest sample.
+    pub info: TcpInfo,
+}
+
+/// The streams of a session.
+pub struct Streams {
+    ways: Ways,
+    session: SessionId,
+    key: SessionKey,
+    settings: Settings,
+    arrive: mpsc::Sender<Result<Opened, OpenError>>,
+    arrivals: mpsc::Receiver<Result<Opened, OpenError>>,
+    live: BTreeMap<u16, Live>,
+    pending: usize,
+    /// Streams that this end wants open, if it connects.
+    pub wanted: u16,
+    next_id: u16,
+    failures: u32,
+    retry_at: Instant,
+    last_failure: String,
+    /// Segments sent again on streams that are closed.
+    closed_retransmits: u64,
+}
+
+/// What all streams together did between two samples.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sample {
+    /// Streams open.
+    pub streams: u16,
+    /// Segments sent again since the session's begin.
+    pub retransmits: u64,
+    /// Segments sent again in the interval.
+    pub retransmits_now: u64,
+    /// Segments sent in the interval.
+    pub segments: u64,
+    /// Mean smoothed round trip, µs.
+    pub rtt_us: u64,
+    /// Least round trip, µs.
+    pub min_rtt_us: u64,
+    /// Sum of congestion windows, bytes.
+    pub cwnd_bytes: u64,
+    /// Sums over streams in the interval, µs.
+    pub busy_us: u64,
+    /// Waiting for the receiver's window.
+    pub rwnd_limited_us: u64,
+    /// Waiting for room in the send buffer.
+    pub sndbuf_limited_us: u64,
+    /// Payload bytes acknowledged in the interval.
+    pub acked: u64,
+    /// Segment size of the path, bytes.
+    pub mss: u32,
+}
+
+impl Streams {
+    /// No stream yet; `wanted` will be opened if this end connects.
+    #[must_use]
+    pub fn new(ways: Ways, session: SessionId, key: SessionKey, settings: Settings, wanted: u16) -> Streams {
+        let (arrive, arrivals) = mpsc::channel(PENDING_MAX);
+        Streams {
+            ways,
+            session,
+            key,
+            settings,
+            arrive,
+            arrivals,
+            live: BTreeMap::new(),
+            pending: 0,
+            wanted,
+            next_id: 0,
+            failures: 0,
+            retry_at: Instant::now(),
+            last_failure: String::new(),
+            closed_retransmits: 0,
+        }
+    }
+
+    /// True if this end connects.
+    #[must_use]
+    pub fn dials(&self) -> bool {
+        matches!(self.ways, Ways::Dial { .. })
+    }
+
+    /// The next stream that is open. Cancel safe.
+    pub async fn next(&mut self) -> Opened {
+        loop {
+            match &mut self.ways {
+                Ways::Wait(arrivals) => match arrivals.recv().await {
+                    Some(opened) => return self.enter(opened),
+                    None => std::future::pending::<()>().await,
+                },
+                Ways::Dial { .. } => {
+                    let arrived = self.arrivals.recv().await.expect("this end holds a sender");
+                    self.pending -= 1;
+                    match arrived {
+                        Ok(opened) => {
+                            self.failures = 0;
+                            return self.enter(opened);
+                        }
+                        Err(error) => {
+                            self.failures += 1;
+                            self.last_failure = super::chain(&error);
+                            self.retry_at = Instant::now() + RETRY;
+                            tracing::warn!(error = %self.last_failure, "a data stream could not be opened");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn enter(&mut self, opened: Opened) -> Opened {
+        let info = sys::socket::tcp_info(opened.socket.as_fd()).unwrap_or_default();
+        let live = Live { socket: opened.socket.clone(), before: info, info };
+        self.live.insert(opened.id, live);
+        opened
+    }
+
+    /// Opens what is missing, if this end connects.
+    ///
+    /// # Errors
+    /// When none is open and opening fails again and again.
+    pub fn maintain(&mut self, now: Instant) -> Result<(), SessionError> {
+        let Ways::Dial { to, from } = &self.ways else { return Ok(()) };
+        if self.live.is_empty() && self.failures >= FAILURES_MAX {
+            return Err(SessionError::Streams(self.last_failure.clone()));
+        }
+        while now >= self.retry_at && self.live.len() + self.pending < usize::from(self.wanted) && self.pending < PENDING_MAX {
+            let id = self.next_id;
+            self.next_id = self.next_id.wrapping_add(1);
+            // Each failure moves on to the next address, so a dead path is left soon.
+            let turn = usize::from(id) + self.failures as usize;
+            let address = to[turn % to.len()];
+            let bind = (!from.is_empty()).then(|| from[turn % from.len()]);
+            let (session, key, settings, arrive) = (self.session, self.key.clone(), self.settings.clone(), self.arrive.clone());
+            self.pending += 1;
+            tokio::spawn(async move {
+                let opened = dial(address, bind, &settings, session, key, id).await;
+                let _ = arrive.send(opened).await;
+            });
+        }
+        Ok(())
+    }
+
+    /// A stream is closed; `lost` if not in good order.
+    pub fn closed(&mut self, id: u16, lost: bool) {
+        if let Some(live) = self.live.remove(&id) {
+            self.closed_retransmits += u64::from(live.info.total_retrans);
+        }
+        if lost {
+            self.retry_at = Instant::now() + RETRY / 4;
+        }
+    }
+
+    /// Streams open.
+    #[must_use]
+    pub fn len(&self) -> u16 {
+        self.live.len() as u16
+    }
+
+    /// True if none is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// The streams that are open.
+    pub fn live(&self) -> impl Iterator<Item = (u16, &Live)> {
+        self.live.iter().map(|(id, live)| (*id, live))
+    }
+
+    /// The newest streams above a number, to be ended.
+    #[must_use]
+    pub fn surplus(&self, keep: u16) -> Vec<u16> {
+        self.live.keys().copied().skip(usize::from(keep.max(1))).collect()
+    }
+
+    /// Reads all sockets.
+    pub fn sample(&mut self) -> Sample {
+        let mut sample = Sample { streams: self.len(), retransmits: self.closed_retransmits, ..Sample::default() };
+        for live in self.live.values_mut() {
+            let Ok(info) = sys::socket::tcp_info(live.socket.as_fd()) else { continue };
+            live.before = std::mem::replace(&mut live.info, info);
+            let (now, was) = (&live.info, &live.before);
+            sample.retransmits += u64::from(now.total_retrans);
+            sample.retransmits_now += u64::from(now.total_retrans.saturating_sub(was.total_retrans));
+            sample.segments += u64::from(now.segs_out.wrapping_sub(was.segs_out));
+            sample.rtt_us += u64::from(now.rtt_us);
+            let least = u64::from(now.min_rtt_us);
+            sample.min_rtt_us = if sample.min_rtt_us == 0 { least } else { sample.min_rtt_us.min(least) };
+            sample.cwnd_bytes += u64::from(now.snd_cwnd) * u64::from(now.snd_mss);
+            sample.busy_us += now.busy_time_us.saturating_sub(was.busy_time_us);
+            sample.rwnd_limited_us += now.rwnd_limited_us.saturating_sub(was.rwnd_limited_us);
+            sample.sndbuf_limited_us += now.sndbuf_limited_us.saturating_sub(was.sndbuf_limited_us);
+            sample.acked += now.bytes_acked.saturating_sub(was.bytes_acked);
+            sample.mss = now.snd_mss;
+        }
+        sample.rtt_us /= u64::from(sample.streams.max(1));
+        sample
+    }
+
+    /// Socket buffer memory of this end, bytes, by what the kernel was asked for or grew to.
+    #[must_use]
+    pub fn buffer_bytes(&self) -> u64 {
+        let size = |live: &Live| {
+            let send = sys::socket::send_buffer(live.socket.as_fd()).unwrap_or(0);
+            send + sys::socket::receive_buffer(live.socket.as_fd()).unwrap_or(0)
+        };
+        self.live.values().map(|live| size(live) as u64).sum()
+    }
+}

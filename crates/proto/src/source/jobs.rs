@@ -1,0 +1,166 @@
+//! What is read next.
+
+use super::{File, Parcel, STREAM_PARCELS_MAX, Source, is_small};
+use crate::limits::{BATCH_FILES_MAX, PARCELS_UNLANDED_MAX};
+use crate::{ChunkSet, EntryKind};
+
+/// A range of a file to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Item {
+    /// Index of the file.
+    pub index: u64,
+    /// How often the file was started again before; results of older ones are void.
+    pub generation: u8,
+    /// Where to read, bytes.
+    pub offset: u64,
+    /// How much to read, bytes.
+    pub len: u32,
+}
+
+/// Work for the readers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Job {
+    /// Read a chunk of a big file, or of a pipe.
+    Chunk {
+        /// Number of the parcel.
+        parcel: u64,
+        /// The range.
+        item: Item,
+    },
+    /// Read small files whole.
+    Batch {
+        /// Number of the parcel.
+        parcel: u64,
+        /// The files.
+        items: Vec<Item>,
+    },
+    /// Compare a file with a BLAKE3 digest.
+    Compare {
+        /// Index of the file.
+        index: u64,
+        /// Digest of what the destination has.
+        digest: [u8; 32],
+    },
+}
+
+impl Source {
+    /// The next thing to read. A number of a parcel that was given before means: read it again. The bytes of a
+    /// pipe come from what the runtime kept, with the same answer as the first time.
+    pub fn poll_job(&mut self) -> Option<Job> {
+        while let Some(id) = self.again.pop_front() {
+            if let Some(job) = self.read_again(id) {
+                return Some(job);
+            }
+        }
+        while let Some((index, digest)) = self.compare.pop_front() {
+            if self.files.get(&index).is_some_and(|f| f.comparing) {
+                return Some(Job::Compare { index, digest });
+            }
+        }
+        if self.parcels.len() >= PARCELS_UNLANDED_MAX {
+            return None;
+        }
+        // Chunks and batches take turns, so that neither a huge file nor a million tiny ones hold the other up.
+        self.turn = !self.turn;
+        if self.turn {
+            self.chunk().or_else(|| self.batch())
+        } else {
+            self.batch().or_else(|| self.chunk())
+        }
+    }
+
+    /// Puts a file that is wanted in the queue that is right for it.
+    pub(super) fn enqueue(&mut self, index: u64) {
+        let Some(file) = self.files.get_mut(&index) else { return };
+        let missing = file.todo.as_ref().is_some_and(|todo| !todo.is_empty());
+        match (missing, is_small(&self.config, &file.entry)) {
+            // Everything is there already; only the end is missing.
+            (false, _) => self.end_of(index),
+            (true, true) => self.small.push_back(index),
+            (true, false) => self.big.push_back(index),
+        }
+    }
+
+    fn read_again(&mut self, id: u64) -> Option<Job> {
+        let parcel = self.parcels.get_mut(&id)?;
+        parcel.queued = false;
+        let files = &mut self.files;
+        parcel.items.retain(|item| {
+            let file = files.get_mut(&item.index).filter(|f| f.generation == item.generation && f.failed.is_none());
+            file.map(|f| f.reading += 1).is_some()
+        });
+        match parcel.items.as_slice() {
+            [] => {
+                self.parcels.remove(&id);
+                None
+            }
+            [item] if !parcel.batch => Some(Job::Chunk { parcel: id, item: *item }),
+            items => Some(Job::Batch { parcel: id, items: items.to_vec() }),
+        }
+    }
+
+    fn chunk(&mut self) -> Option<Job> {
+        let chunk_size = u64::from(self.config.chunk_size);
+        while let Some(&index) = self.big.front() {
+            let window = self.window(index);
+            let file = self.files.get_mut(&index).filter(|f| f.failed.is_none() && !is_small(&self.config, &f.entry));
+            let next = file.and_then(|f| Some((f.todo.as_ref()?.ranges().first()?.start, f)));
+            let Some((chunk, file)) = next else {
+                self.big.pop_front();
+                continue;
+            };
+            if window.is_some_and(|end| chunk >= end) {
+                return None;
+            }
+            file.todo.as_mut().expect("seen").pop_first();
+            file.reading += 1;
+            let offset = chunk * chunk_size;
+            let len = file.entry.size().map_or(chunk_size, |size| (size - offset.min(size)).min(chunk_size)) as u32;
+            let item = Item { index, generation: file.generation, offset, len };
+            return Some(Job::Chunk { parcel: self.parcel(vec![item], false), item });
+        }
+        None
+    }
+
+    /// The first chunk that may not be read yet, for pipes at either end.
+    fn window(&self, index: u64) -> Option<u64> {
+        let file = self.files.get(&index)?;
+        let stream = (file.entry.kind == EntryKind::Stream).then_some(STREAM_PARCELS_MAX);
+        let limit = [stream, self.config.reorder_chunks.map(u64::from)].into_iter().flatten().min()?;
+        let items = self.parcels.values().flat_map(|p| &p.items);
+        let of_file = items.filter(|i| i.index == index && i.generation == file.generation);
+        let lowest = of_file.map(|i| i.offset / u64::from(self.config.chunk_size)).min();
+        Some(lowest.map_or(u64::MAX, |chunk| chunk.saturating_add(limit)))
+    }
+
+    fn batch(&mut self) -> Option<Job> {
+        let (mut items, mut bytes) = (Vec::new(), 0);
+        while let Some(&index) = self.small.front() {
+            let wanted = |f: &&mut File| f.failed.is_none() && f.todo.as_ref().is_some_and(|t| !t.is_empty());
+            let Some(file) = self.files.get_mut(&index).filter(wanted) else {
+                self.small.pop_front();
+                continue;
+            };
+            let len = file.entry.size().expect("small files have a size");
+            if items.len() == BATCH_FILES_MAX || (bytes + len > u64::from(self.config.chunk_size) && !items.is_empty()) {
+                break;
+            }
+            bytes += len;
+            file.todo = Some(ChunkSet::new());
+            file.reading += 1;
+            items.push(Item { index, generation: file.generation, offset: 0, len: len as u32 });
+            self.small.pop_front();
+        }
+        if items.is_empty() {
+            return None;
+        }
+        Some(Job::Batch { parcel: self.parcel(items.clone(), true), items })
+    }
+
+    fn parcel(&mut self, items: Vec<Item>, batch: bool) -> u64 {
+        let id = self.next_parcel;
+        self.next_parcel += 1;
+        self.parcels.insert(id, Parcel { items, stream: None, batch, repairs: 0, queued: false });
+        id
+    }
+}

@@ -1,0 +1,314 @@
+//! A destination that says anything: no panic, no growth, nothing done twice.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::limits::PARCELS_UNLANDED_MAX;
+use crate::{Identity, RelPath, Time};
+
+const CHUNK: u32 = 8;
+
+fn source(reorder_chunks: Option<u32>) -> Source {
+    Source::new(Config { chunk_size: CHUNK, small_max: 8, reorder_chunks })
+}
+
+fn file(size: u64) -> Entry {
+    let kind = EntryKind::File(Identity { size, ..Identity::default() });
+    Entry { path: RelPath::new("f").unwrap(), kind, mode: 0o644, mtime: Time::default(), owner: None, xattrs: Vec::new() }
+}
+
+/// What may happen to a source, by its destination or by its own runtime.
+#[derive(Debug, Clone)]
+enum Happens {
+    Entry(Entry),
+    Flush,
+    Message(ToSource),
+    PollJob,
+    /// A reader comes back with the n-th item that is out.
+    Read(usize, Read),
+    Compared(u64, Result<bool, String>),
+    Fail(u64),
+    Sent(u64, u16),
+    StreamLost(u16),
+    PollMessage,
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    prop_oneof![
+        4 => prop_oneof![0u64..60, Just(u64::MAX)].prop_map(file),
+        1 => Just(Entry { kind: EntryKind::Stream, ..file(0) }),
+        1 => Just(Entry { kind: EntryKind::Dir, ..file(0) }),
+    ]
+}
+
+fn chunks() -> impl Strategy<Value = ChunkSet> {
+    prop::collection::vec((0u64..9, 1u64..4), 0..4).prop_map(|ranges| {
+        let mut set = ChunkSet::new();
+        ranges.into_iter().flat_map(|(from, len)| from..from + len).for_each(|c| _ = set.insert(c));
+        set
+    })
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    let index = || prop_oneof![20 => 0u64..8, 1 => Just(u64::MAX)];
+    let want = prop_oneof![
+        3 => Just(Want::All),
+        1 => chunks().prop_map(|have| Want::Rest { have }),
+        1 => Just(Want::IfDiffers([1; 32])),
+    ];
+    let outcome = prop_oneof![Just(Outcome::Placed), Just(Outcome::Failed("no".into())), Just(Outcome::Kept)];
+    let read = prop_oneof![
+        6 => Just(Read::Whole),
+        1 => (0u64..60).prop_map(Read::EndOfStream),
+        2 => entry().prop_map(|entry| Read::Changed(Box::new(entry))),
+        1 => Just(Read::Failed("no".into())),
+    ];
+    let message = prop_oneof![
+        4 => prop::collection::vec((index(), want), 0..3).prop_map(ToSource::Wants),
+        2 => prop::collection::vec(index(), 0..3).prop_map(ToSource::Landed),
+        2 => index().prop_map(ToSource::Repair),
+        1 => prop::collection::vec((index(), outcome), 0..3).prop_map(ToSource::Done),
+    ];
+    prop_oneof![
+        3 => entry().prop_map(Happens::Entry),
+        2 => Just(Happens::Flush),
+        6 => message.prop_map(Happens::Message),
+        6 => Just(Happens::PollJob),
+        6 => (0usize..8, read).prop_map(|(n, read)| Happens::Read(n, read)),
+        1 => (index(), prop_oneof![any::<bool>().prop_map(Ok), Just(Err("no".into()))]).prop_map(|(i, same)| Happens::Compared(i, same)),
+        1 => index().prop_map(Happens::Fail),
+        2 => (index(), 0u16..3).prop_map(|(parcel, stream)| Happens::Sent(parcel, stream)),
+        1 => (0u16..3).prop_map(Happens::StreamLost),
+        2 => Just(Happens::PollMessage),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn any_destination(story in prop::collection::vec(happens(), 0..80), reorder in prop::option::of(1u32..4)) {
+        let mut source = source(reorder);
+        let (mut out, mut done, mut entries) = (Vec::new(), BTreeSet::new(), 0);
+        for happens in story {
+            match happens {
+                Happens::Entry(entry) => { source.handle_entry(entry); entries += 1; }
+                Happens::Flush => source.flush(),
+                Happens::Message(message) => drop(source.handle_message(message)),
+                Happens::PollJob => match source.poll_job() {
+                    Some(Job::Chunk { parcel, item }) => out.push((parcel, item)),
+                    Some(Job::Batch { parcel, items }) => out.extend(items.into_iter().map(|item| (parcel, item))),
+                    Some(Job::Compare { .. }) | None => {}
+                },
+                Happens::Read(n, read) => if n < out.len() {
+                    let (parcel, item) = out.swap_remove(n);
+                    source.handle_read(parcel, item, read);
+                },
+                Happens::Compared(index, same) => source.handle_compared(index, same),
+                Happens::Fail(index) => source.fail(index, "no".into()),
+                Happens::Sent(parcel, stream) => source.handle_sent(parcel, stream),
+                Happens::StreamLost(stream) => source.handle_stream_lost(stream),
+                Happens::PollMessage => drop(source.poll_message()),
+            }
+            while let Some(finished) = source.poll_finished() {
+                prop_assert!(done.insert(finished.index), "{:?} is done twice", finished);
+            }
+            prop_assert_eq!(source.files.len() + done.len(), entries, "every entry is outstanding or done");
+            prop_assert_eq!(source.outstanding_bytes, source.files.values().map(|f| f.entry.weight()).sum::<usize>());
+            prop_assert!(source.again.len() <= source.next_parcel as usize, "each parcel is queued once");
+            prop_assert!(source.parcels.values().all(|p| !p.items.is_empty()), "no parcel is empty");
+        }
+    }
+}
+
+fn announced(entries: impl IntoIterator<Item = Entry>) -> Source {
+    let mut source = source(None);
+    entries.into_iter().for_each(|entry| _ = source.handle_entry(entry));
+    source.flush();
+    source
+}
+
+#[test]
+fn what_was_not_told_cannot_be_spoken_of() {
+    let mut source = source(None);
+    source.handle_entry(file(1));
+    let wants = || ToSource::Wants(vec![(0, Want::All)]);
+    assert_eq!(source.handle_message(wants()), Err(ProtocolError::Entry(0)));
+    assert_eq!(source.handle_message(ToSource::Done(vec![(0, Outcome::Placed)])), Err(ProtocolError::Entry(0)));
+    source.flush();
+    assert_eq!(source.handle_message(wants()), Ok(()));
+    assert_eq!(source.handle_message(wants()), Err(ProtocolError::Want(0)));
+}
+
+#[test]
+fn pages_and_outstanding_entries_are_bounded() {
+    let mut source = source(None);
+    while source.has_room() {
+        source.handle_entry(file(0));
+    }
+    assert_eq!(source.outstanding(), OUTSTANDING_ENTRIES_MAX);
+    source.flush();
+    while let Some(ToDestination::Page { entries, .. }) = source.poll_message() {
+        assert!(entries.len() <= PAGE_ENTRIES_MAX);
+    }
+}
+
+/// The largest page fits into a frame, and what does not fit into a page is left out and said.
+#[test]
+fn large_attributes_do_not_break_a_page() {
+    let large = |bytes| Entry { xattrs: vec![(b"user.x".to_vec(), vec![0; bytes])], ..file(1) };
+    let mut source = announced([large(PAGE_BYTES_MAX - 200), large(ENTRY_BYTES_MAX - 200), large(ENTRY_BYTES_MAX)]);
+    let mut told = 0;
+    while let Some(message) = source.poll_message() {
+        let ToDestination::Page { entries, .. } = &message else { panic!("{message:?}") };
+        told += entries.len();
+        assert!(entries.iter().all(|e| e.weight() <= ENTRY_BYTES_MAX));
+        crate::frame::encode(&message, &mut Vec::new());
+    }
+    assert_eq!(told, 3);
+    let done = (0..3).map(|index| (index, Outcome::Placed)).collect();
+    source.handle_message(ToSource::Done(done)).unwrap();
+    let failed: Vec<bool> = std::iter::from_fn(|| source.poll_finished()).map(|f| f.outcome.is_failure()).collect();
+    assert_eq!(failed, [false, false, true]);
+}
+
+#[test]
+fn reading_ends_while_nothing_is_acknowledged() {
+    let mut source = announced([file(u64::MAX)]);
+    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    assert_eq!(std::iter::from_fn(|| source.poll_job()).count(), PARCELS_UNLANDED_MAX);
+    source.handle_message(ToSource::Landed(vec![7])).unwrap();
+    assert!(source.poll_job().is_some() && source.poll_job().is_none());
+}
+
+/// A parcel that arrives corrupt each time is given up, as corrupt, in the state that was sent.
+#[test]
+fn repairs_are_bounded() {
+    let mut source = announced([file(20)]);
+    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    let mut parcels = BTreeSet::new();
+    let mut sent = 0;
+    while let Some(Job::Chunk { parcel, item }) = source.poll_job() {
+        assert!(source.handle_read(parcel, item, Read::Whole));
+        source.handle_sent(parcel, 1);
+        parcels.insert(parcel);
+        sent += usize::from(parcel == 0);
+        source.handle_message(ToSource::Repair(0)).unwrap();
+    }
+    assert_eq!((parcels.len(), sent), (1, 1 + usize::from(REPAIRS_PER_PARCEL_MAX)));
+    let last = std::iter::from_fn(|| source.poll_message()).last();
+    assert!(matches!(last, Some(ToDestination::FileEnd { index: 0, end: FileEnd::Corrupt { .. } })), "{last:?}");
+    source.handle_message(ToSource::Done(vec![(0, Outcome::Failed("dropped".into()))])).unwrap();
+    assert!(matches!(source.poll_finished().unwrap().outcome, Outcome::Corrupt(_)));
+}
+
+/// Too many repairs of an old state are no reason to give up the new one.
+#[test]
+fn repairs_of_an_old_state_do_not_count() {
+    let mut source = announced([file(20)]);
+    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    let jobs: Vec<Job> = std::iter::from_fn(|| source.poll_job()).collect();
+    let [Job::Chunk { parcel, item }, Job::Chunk { parcel: other, item: next }, ..] = jobs[..] else { panic!("{jobs:?}") };
+    assert!(source.handle_read(parcel, item, Read::Whole));
+    assert!(!source.handle_read(other, next, Read::Changed(Box::new(file(30)))));
+    (0..10).for_each(|_| source.handle_message(ToSource::Repair(parcel)).unwrap());
+    let told: Vec<ToDestination> = std::iter::from_fn(|| source.poll_message()).skip(1).collect();
+    assert!(matches!(told[..], [ToDestination::Restart { index: 0, .. }]), "{told:?}");
+}
+
+#[test]
+fn restarts_are_bounded() {
+    let mut source = announced([file(1)]);
+    let mut reads = 0;
+    loop {
+        source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+        let Some(Job::Batch { parcel, items }) = source.poll_job() else { panic!("nothing to read") };
+        assert!(!source.handle_read(parcel, items[0], Read::Changed(Box::new(file(1)))));
+        reads += 1;
+        match std::iter::from_fn(|| source.poll_message()).last() {
+            Some(ToDestination::Restart { .. }) => {}
+            Some(ToDestination::FileEnd { end: FileEnd::Changed { .. }, .. }) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(reads, 1 + RESTARTS_PER_FILE_MAX);
+    source.handle_message(ToSource::Done(vec![(0, Outcome::Failed("dropped".into()))])).unwrap();
+    assert!(source.poll_finished().unwrap().changed);
+}
+
+/// Big and small take turns, and a file of exactly a chunk is not cut.
+#[test]
+fn chunks_and_batches() {
+    let mut source = announced([file(17), file(0), file(8), file(1)]);
+    let all = (0..4).map(|index| (index, Want::All)).collect();
+    source.handle_message(ToSource::Wants(all)).unwrap();
+    let jobs: Vec<Job> = std::iter::from_fn(|| source.poll_job()).collect();
+    let shape: Vec<Vec<(u64, u64, u32)>> = jobs
+        .iter()
+        .map(|job| match job {
+            Job::Chunk { item, .. } => vec![(item.index, item.offset, item.len)],
+            Job::Batch { items, .. } => items.iter().map(|i| (i.index, i.offset, i.len)).collect(),
+            Job::Compare { .. } => panic!("nothing to compare"),
+        })
+        .collect();
+    let expected = [vec![(0, 0, 8)], vec![(1, 0, 0), (2, 0, 8)], vec![(0, 8, 8)], vec![(3, 0, 1)], vec![(0, 16, 1)]];
+    assert_eq!(shape, expected);
+}
+
+/// What has landed is read again if its stream dies before the source hears of it; what that finds is of no interest.
+#[test]
+fn what_has_landed_is_not_sent_again() {
+    for size in [8, 16] {
+        let mut source = announced([file(size)]);
+        source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+        let jobs: Vec<Job> = std::iter::from_fn(|| source.poll_job()).collect();
+        for job in &jobs {
+            let (parcel, item) = only_item(job);
+            assert!(source.handle_read(parcel, item, Read::Whole));
+            source.handle_sent(parcel, 1);
+        }
+        source.handle_stream_lost(1);
+        let again: Vec<Job> = std::iter::from_fn(|| source.poll_job()).collect();
+        assert_eq!(again, jobs);
+        source.handle_message(ToSource::Landed(again.iter().map(|job| only_item(job).0).collect())).unwrap();
+        while source.poll_message().is_some() {}
+        for job in &again {
+            let (parcel, item) = only_item(job);
+            assert!(!source.handle_read(parcel, item, Read::Changed(Box::new(file(30)))));
+        }
+        assert_eq!((source.poll_message(), source.poll_job(), source.unlanded()), (None, None, 0));
+    }
+}
+
+/// A big file that has become small is sent once, as a small one.
+#[test]
+fn a_file_that_shrinks_changes_queues() {
+    let mut source = announced([file(30)]);
+    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    let (parcel, item) = only_item(&source.poll_job().unwrap());
+    assert!(!source.handle_read(parcel, item, Read::Changed(Box::new(file(3)))));
+    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    let jobs: Vec<Job> = std::iter::from_fn(|| source.poll_job()).collect();
+    assert!(matches!(&jobs[..], [Job::Batch { .. }]), "{jobs:?}");
+}
+
+/// The destination had all of the old state when it was told of a new one: the old one is what was placed.
+#[test]
+fn the_state_that_was_placed_is_reported() {
+    let mut source = announced([file(8)]);
+    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    let (parcel, item) = only_item(&source.poll_job().unwrap());
+    source.handle_read(parcel, item, Read::Whole);
+    source.handle_sent(parcel, 1);
+    source.handle_stream_lost(1);
+    assert!(source.poll_job().is_some());
+    assert!(!source.handle_read(parcel, item, Read::Changed(Box::new(file(30)))));
+    source.handle_message(ToSource::Done(vec![(0, Outcome::Placed)])).unwrap();
+    assert_eq!(source.poll_finished().unwrap().entry, file(8));
+}
+
+fn only_item(job: &Job) -> (u64, Item) {
+    match job {
+        Job::Chunk { parcel, item } => (*parcel, *item),
+        Job::Batch { parcel, items } if items.len() == 1 => (*parcel, items[0]),
+        other => panic!("{other:?}"),
+    }
+}

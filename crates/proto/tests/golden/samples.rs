@@ -1,0 +1,209 @@
+//! One of everything. The functions without a use keep the lists complete: a new variant does not compile
+//! until it is named there, and then it belongs in the list above.
+
+use proto::control::{
+    Bye, Code, Control, CopyOptions, DigestKind, Direction, FileEnd, FilterRule, Hello, Open, Opened, Outcome, Overwrite,
+    Refusal, Settings, Telemetry, ToDestination, ToSource, Want, Welcome, Work,
+};
+use proto::journal::{Record, VERSION};
+use proto::seal::Protection;
+use proto::{ChunkSet, Entry, EntryKind, Identity, RelPath, Time};
+
+pub(crate) fn control() -> Vec<(&'static str, Control)> {
+    let mut all = session();
+    all.extend(to_destination().into_iter().map(|(name, m)| (name, Control::Source(m))));
+    all.extend(to_source().into_iter().map(|(name, m)| (name, Control::Destination(m))));
+    all.iter().for_each(|(_, message)| listed(message));
+    all
+}
+
+fn session() -> Vec<(&'static str, Control)> {
+    let refusal = |code, text: &str| Refusal { code, text: text.into() };
+    let program = || "longhaul 0.1.0".to_owned();
+    let hello = Hello { versions: (1, 1), token: "t0k3n".into(), program: program(), reverse: false };
+    let open = |direction, work| Control::Open(Open { job: [0xa1; 16], direction, work, settings: settings() });
+    vec![
+        ("Hello", Control::Hello(hello)),
+        ("Welcome", Control::Welcome(Welcome { version: 1, program: program() })),
+        ("Open Copy", open(Direction::Push, copy())),
+        ("Open Memory", open(Direction::Pull, Work::Memory { duration_ms: 10_000 })),
+        ("Open Relay", open(Direction::Push, Work::Relay { request: "{}".into() })),
+        ("Opened", Control::Opened(opened())),
+        ("Refused Denied", Control::Refused(refusal(Code::Denied, "no"))),
+        ("Refused Path", Control::Refused(refusal(Code::Path, "no"))),
+        ("Refused Busy", Control::Refused(refusal(Code::Busy, "no"))),
+        ("Refused Protocol", Control::Refused(refusal(Code::Protocol, "no"))),
+        ("Refused Stopping", Control::Refused(refusal(Code::Stopping, "no"))),
+        ("Refused Failed", Control::Refused(refusal(Code::Failed, "no"))),
+        ("Refused Version", Control::Refused(refusal(Code::Version, "no"))),
+        ("Telemetry", Control::Telemetry(telemetry())),
+        ("SetRate", Control::SetRate(Some(8_000_000_000))),
+        ("SetRate none", Control::SetRate(None)),
+        ("SetStreams", Control::SetStreams(16)),
+        ("Event", Control::Event("{}".into())),
+        ("Ping", Control::Ping(300)),
+        ("Pong", Control::Pong(300)),
+        ("Bye Done", Control::Bye(Bye::Done)),
+        ("Bye Abandoned", Control::Bye(Bye::Abandoned(refusal(Code::Stopping, "later")))),
+    ]
+}
+
+fn copy() -> Work {
+    let filter = FilterRule { include: false, glob: "*.tmp".into() };
+    Work::Copy {
+        paths: vec![b"/data/".to_vec()],
+        names: vec![path("a/b")],
+        options: CopyOptions {
+            overwrite: Overwrite::Changed,
+            by_checksum: true,
+            delete: true,
+            dry_run: false,
+            preserve_all: true,
+            filters: vec![filter],
+            digest: Some(DigestKind::Sha256),
+        },
+        single: false,
+        source_key: [0xb2; 16],
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        protection: Protection::Integrity,
+        chunk_size: 4 << 20,
+        streams_max: 8,
+        congestion: Some("bbr".into()),
+        rate_bps: Some(10_000_000_000),
+        dscp: Some(8),
+        flow_label: None,
+    }
+}
+
+fn opened() -> Opened {
+    Opened {
+        session: [0xc3; 16],
+        settings: settings(),
+        single: true,
+        source_key: [0xd4; 16],
+        reorder_chunks: Some(4),
+        addresses: vec!["[2001:db8::1]:4810".into()],
+    }
+}
+
+fn telemetry() -> Telemetry {
+    Telemetry {
+        bytes: 1 << 40,
+        cpu_us: 2,
+        rss_bytes: 3,
+        records_checked: 4,
+        parcels_checked: 5,
+        net_busy: 600,
+        disk_busy: 7,
+        starved: 8,
+        host_busy: 9,
+        deleted: 10,
+        at_us: 11,
+        limit: 1,
+        retransmits: 12,
+        rtt_us: 100_000,
+        cwnd_bytes: 1 << 30,
+    }
+}
+
+fn to_destination() -> Vec<(&'static str, ToDestination)> {
+    let end = |end| ToDestination::FileEnd { index: 3, end };
+    let why = || "no".to_owned();
+    vec![
+        ("Page", ToDestination::Page { first: 0, entries: entries() }),
+        ("Listed", ToDestination::Listed { dir: 0, complete: true }),
+        ("ScanDone", ToDestination::ScanDone { entries: 5 }),
+        ("FileEnd Whole", end(FileEnd::Whole { size: 1 << 30 })),
+        ("FileEnd Same", end(FileEnd::Same)),
+        ("FileEnd Failed", end(FileEnd::Failed { why: why() })),
+        ("FileEnd Changed", end(FileEnd::Changed { why: why() })),
+        ("FileEnd Corrupt", end(FileEnd::Corrupt { why: why() })),
+        ("Problem", ToDestination::Problem { path: path("d"), why: why() }),
+        ("Restart", ToDestination::Restart { index: 1, entry: entries().remove(1) }),
+    ]
+}
+
+fn entries() -> Vec<Entry> {
+    let mtime = Time { sec: -1, nsec: 999_999_999 };
+    let identity = Identity { size: 1 << 30, mtime, ctime: Time { sec: 1_700_000_000, nsec: 5 }, ino: 77, dev: 2049 };
+    let entry = |name, kind| Entry { path: path(name), kind, mode: 0o644, mtime, owner: None, xattrs: Vec::new() };
+    vec![
+        Entry { mode: 0o755, ..entry("", EntryKind::Dir) },
+        Entry {
+            owner: Some((1000, 100)),
+            xattrs: vec![(b"user.k".to_vec(), b"v".to_vec())],
+            path: RelPath::new(b"d\xff".to_vec()).expect("a path"),
+            ..entry("", EntryKind::File(identity))
+        },
+        entry("p", EntryKind::Stream),
+        entry("s", EntryKind::Symlink { target: b"../t".to_vec() }),
+        entry("h", EntryKind::HardLink { target: path("p") }),
+    ]
+}
+
+fn to_source() -> Vec<(&'static str, ToSource)> {
+    let mut have = ChunkSet::new();
+    [0, 1, 2, 300].into_iter().for_each(|chunk| _ = have.insert(chunk));
+    let wants = vec![(1, Want::All), (2, Want::Rest { have }), (300, Want::IfDiffers([0xe5; 32]))];
+    let outcomes = vec![
+        (0, Outcome::Placed),
+        (1, Outcome::Equal),
+        (2, Outcome::Kept),
+        (3, Outcome::Would),
+        (4, Outcome::Failed("no".into())),
+        (300, Outcome::Corrupt("no".into())),
+    ];
+    vec![
+        ("Wants", ToSource::Wants(wants)),
+        ("Landed", ToSource::Landed(vec![1, 128, 1 << 32])),
+        ("Repair", ToSource::Repair(7)),
+        ("Done", ToSource::Done(outcomes)),
+    ]
+}
+
+/// Names every variant of what can be told.
+fn listed(message: &Control) {
+    match message {
+        Control::Hello(_) | Control::Welcome(_) | Control::Opened(_) | Control::Event(_) => {}
+        Control::Open(open) => match open.work {
+            Work::Copy { .. } | Work::Memory { .. } | Work::Relay { .. } => {}
+        },
+        Control::Refused(refusal) => match refusal.code {
+            Code::Denied | Code::Path | Code::Busy | Code::Protocol | Code::Stopping | Code::Failed | Code::Version => {}
+        },
+        Control::Source(ToDestination::FileEnd { end, .. }) => match end {
+            FileEnd::Whole { .. } | FileEnd::Same => {}
+            FileEnd::Failed { .. } | FileEnd::Changed { .. } | FileEnd::Corrupt { .. } => {}
+        },
+        Control::Source(ToDestination::Page { .. } | ToDestination::Listed { .. } | ToDestination::ScanDone { .. }) => {}
+        Control::Source(ToDestination::Problem { .. } | ToDestination::Restart { .. }) => {}
+        Control::Destination(ToSource::Wants(_) | ToSource::Landed(_) | ToSource::Repair(_) | ToSource::Done(_)) => {}
+        Control::Telemetry(_) | Control::SetRate(_) | Control::SetStreams(_) => {}
+        Control::Ping(_) | Control::Pong(_) => {}
+        Control::Bye(Bye::Done | Bye::Abandoned(_)) => {}
+    }
+}
+
+pub(crate) fn journal() -> Vec<(&'static str, Record)> {
+    let mut chunks = ChunkSet::new();
+    [0, 1, 5].into_iter().for_each(|chunk| _ = chunks.insert(chunk));
+    let identity = Identity { size: 40 << 20, ..Identity::default() };
+    let partial = |slot| Record::Partial { slot, path: path("a/b"), identity, chunk_size: 4 << 20 };
+    vec![
+        ("Start", Record::Start { version: VERSION, source_key: [0xb2; 16], started: Time { sec: 1_700_000_000, nsec: 0 } }),
+        ("Touched", Record::Touched { epoch: 1, dirs: vec![path(""), path("a")] }),
+        ("Partial", partial(0)),
+        ("Chunks", Record::Chunks { slot: 0, chunks }),
+        ("Partial again", partial(1)),
+        ("Close", Record::Close { slot: 1 }),
+        ("Settled", Record::Settled { epoch: 1 }),
+    ]
+}
+
+fn path(text: &str) -> RelPath {
+    RelPath::new(text).expect("a path")
+}

@@ -1,0 +1,13 @@
+//! CPU time, memory, affinity, NUMA nodes, and the limits of this process.
+
+mod limit;
+mod node;
+mod place;
+mod usage;
+
+pub use limit::{Limit, memlock_limit, nofile_limit, raise_nofile};
+pub use node::{node_cpus, node_of_block_device, node_of_interface, nodes};
+pub use place::{
+    IoPriority, allowed_cpus, online_cpus, set_affinity, set_io_priority, set_thread_name,
+};
+pub use usage::{HostTime, host_time, CpuTime, Memory, memory, peak_rss_bytes, process_time, rss_bytes, thread_time};

@@ -1,0 +1,114 @@
+//! Who and where this process is, and the few things about it that one changes.
+
+use std::io;
+
+use rustix::fs::Mode;
+use rustix::process::Signal;
+
+/// The host's name as the kernel has it, not necessarily qualified; lossy if it is not UTF-8.
+pub fn hostname() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The kernel's release, such as `6.1.0-18-amd64`.
+pub fn kernel_release() -> String {
+    rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The real user id.
+pub fn uid() -> u32 {
+    rustix::process::getuid().as_raw()
+}
+
+/// The effective user id: the one that permissions are checked against.
+pub fn euid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// The effective group id.
+pub fn egid() -> u32 {
+    rustix::process::getegid().as_raw()
+}
+
+/// What the kernel sends this process when its parent dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParentDeath {
+    /// Nothing: the process outlives its parent.
+    Nothing,
+    /// SIGHUP, as when a terminal closes.
+    Hangup,
+    /// SIGTERM: it may still clean up.
+    Terminate,
+    /// SIGKILL.
+    Kill,
+}
+
+/// Sets what happens when the parent *thread* that started this process ends.
+///
+/// A parent already gone sends nothing: compare the parent's id before and after.
+///
+/// # Errors
+///
+/// What `prctl` says.
+pub fn set_parent_death_signal(death: ParentDeath) -> io::Result<()> {
+    let signal = match death {
+        ParentDeath::Nothing => None,
+        ParentDeath::Hangup => Some(Signal::HUP),
+        ParentDeath::Terminate => Some(Signal::TERM),
+        ParentDeath::Kill => Some(Signal::KILL),
+    };
+    Ok(rustix::process::set_parent_process_death_signal(signal)?)
+}
+
+/// The id of the parent, or `None` when it lives outside this process namespace.
+pub fn parent_pid() -> Option<u32> {
+    rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32)
+}
+
+/// Sets which permission bits new files never get (such as `0o022`) and returns the former value.
+///
+/// The whole process shares it: set it once, before threads start.
+pub fn set_umask(mask: u32) -> u32 {
+    rustix::process::umask(Mode::from_raw_mode(mask & 0o777)).as_raw_mode()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_itself() {
+        let proc = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+        assert_eq!(hostname(), proc.trim());
+        assert!(kernel_release().contains('.'));
+        assert_eq!((uid(), euid()), (rustix::process::getuid().as_raw(), uid()));
+        assert!(parent_pid().is_some());
+    }
+
+    #[test]
+    fn parent_death_can_be_set_and_cleared() {
+        set_parent_death_signal(ParentDeath::Terminate).unwrap();
+        assert_eq!(
+            rustix::process::parent_process_death_signal().unwrap(),
+            Some(Signal::TERM)
+        );
+        set_parent_death_signal(ParentDeath::Nothing).unwrap();
+        assert_eq!(
+            rustix::process::parent_process_death_signal().unwrap(),
+            None
+        );
+    }
+
+    #[test]
+    fn umask_returns_what_it_replaced() {
+        // The default of the test process stays as it was.
+        let before = set_umask(0o022);
+        assert_eq!(set_umask(before), 0o022);
+    }
+}

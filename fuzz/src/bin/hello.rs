@@ -1,0 +1,3 @@
+#![no_main]
+
+fuzz::target!("hello", fuzz::wire::hello);

@@ -1,0 +1,121 @@
+//! Inputs to begin with: one of everything that is right.
+
+use std::fs;
+use std::path::PathBuf;
+
+use proto::control::{Control, FileEnd, Outcome, ToDestination, ToSource, Want};
+use proto::record::{Header, Kind, LAST};
+use proto::seal::{Protection, Sealer};
+use proto::{frame, journal};
+
+use crate::machines::{destination_op as dst, source_op as src};
+
+#[path = "../../crates/proto/tests/golden/samples.rs"]
+mod samples;
+
+/// Writes the seeds of a target into the first directory among the arguments: that is where libFuzzer puts
+/// what it learns. Whoever plays back a file gives no directory.
+///
+/// # Panics
+/// When they cannot be written.
+pub fn plant(target: &str) {
+    let Some(dir) = std::env::args().skip(1).map(PathBuf::from).find(|arg| arg.is_dir()) else { return };
+    for (n, seed) in of(target).iter().enumerate() {
+        fs::write(dir.join(format!("seed{n:02}")), seed).expect("the corpus can be written");
+    }
+}
+
+/// The body of a frame.
+macro_rules! body {
+    ($message:expr) => {{
+        let mut bytes = Vec::new();
+        frame::encode($message, &mut bytes);
+        bytes.split_off(frame::PREFIX)
+    }};
+}
+
+fn of(target: &str) -> Vec<Vec<u8>> {
+    match target {
+        "control" => samples::control().iter().map(|(_, message)| body!(message)).collect(),
+        "record" => [Protection::Clear, Protection::Integrity, Protection::Private].into_iter().map(record).collect(),
+        "hello" => vec![vec![0; 200], proto::hello::MAGIC.to_vec()],
+        "journal" => journals(),
+        "path" => ["", "a", "a/b.c/d", "..", "é\n"].iter().map(|path| path.as_bytes().to_vec()).collect(),
+        "source" => vec![source()],
+        "destination" => destination(),
+        other => unreachable!("no target {other}"),
+    }
+}
+
+/// Bytes behind their length.
+fn block(bytes: &[u8]) -> Vec<u8> {
+    let len = u8::try_from(bytes.len()).expect("seeds are short");
+    [&[len], bytes].concat()
+}
+
+fn record(protection: Protection) -> Vec<u8> {
+    let payload = [9; 20];
+    let header = Header { kind: Kind::Small, flags: LAST, generation: 0, len: 20, parcel: 1, file: 2, offset: 0 };
+    let mut sent = payload;
+    let check = Sealer::new(protection, &[7; 32]).seal(&header.encode(), &payload, &mut sent);
+    [&[protection as u8], &header.encode()[..], &check, &sent].concat()
+}
+
+fn journals() -> Vec<Vec<u8>> {
+    let (mut whole, mut bodies) = (vec![0], vec![1]);
+    for (_, record) in samples::journal() {
+        let at = whole.len();
+        journal::encode(&record, &mut whole);
+        bodies.extend(block(&whole[at + 8..]));
+    }
+    vec![whole, bodies]
+}
+
+/// A big and a small file, wanted, read, sent, repaired, lost, landed and done.
+fn source() -> Vec<u8> {
+    let message = |message: ToSource| [vec![src::MESSAGE], block(&body!(&message))].concat();
+    let have = proto::ChunkSet::full(1);
+    let steps = [
+        vec![0, src::POLL],
+        message(ToSource::Wants(vec![(0, Want::Rest { have }), (1, Want::All), (2, Want::All)])),
+        [src::JOB, src::READ, 0, 3, src::SENT, 0, 1].repeat(4),
+        message(ToSource::Repair(0)),
+        vec![src::LOST, 1, src::JOB, src::READ, 0, 3, src::JOB, src::READ, 0, 0, 20],
+        vec![src::ENTRY, 4, src::JOB, src::READ, 0, 1, 0, src::FAIL, 2, src::POLL, src::POLL],
+        message(ToSource::Landed(vec![0, 1, 2])),
+        message(ToSource::Wants(vec![(4, Want::IfDiffers([1; 32]))])),
+        vec![src::JOB, src::COMPARED, 4, 1, src::POLL],
+        message(ToSource::Done(vec![(0, Outcome::Placed), (1, Outcome::Failed("no".into()))])),
+    ];
+    steps.concat()
+}
+
+/// The sample manifest, decided in different ways and received.
+fn destination() -> Vec<Vec<u8>> {
+    let message = |message: &ToDestination| [vec![dst::MESSAGE], block(&body!(message))].concat();
+    let told = samples::control().into_iter().filter_map(|(_, m)| match m {
+        Control::Source(m) => Some(message(&m)),
+        _ => None,
+    });
+    let told: Vec<Vec<u8>> = told.collect();
+    let page = told[0].clone();
+    let end = |index, end| message(&ToDestination::FileEnd { index, end });
+    let receive = |answer: u8| {
+        let steps = [
+            vec![3],
+            page.clone(),
+            [dst::ACT, answer].repeat(5),
+            vec![dst::POLL, dst::DATA, 1, 0, 0, 1, dst::DATA, 2, 0, 0, 0, dst::PARCEL, 0, dst::CORRUPT, 1],
+            end(2, FileEnd::Whole { size: 5 }),
+            end(1, FileEnd::Failed { why: "no".into() }),
+            message(&ToDestination::Listed { dir: 0, complete: true }),
+            [dst::ACT, 1].repeat(5),
+            message(&ToDestination::ScanDone { entries: 5 }),
+            vec![dst::POLL; 4],
+        ];
+        steps.concat()
+    };
+    let mut seeds = vec![[vec![3], told.concat()].concat()];
+    seeds.extend([1, 2, 3, 7].map(receive));
+    seeds
+}

@@ -50,15 +50,11 @@ impl Action {
         Ok(match args.command {
             Command::Copy(args) => Action::Copy(Box::new(copy::Copy::of(*args, &environment)?)),
             Command::Test(args) => match args.what {
-                TestWhat::Throughput(args) => {
-                    Action::Test(Box::new(test::Throughput::of(*args, &environment)?))
-                }
+                TestWhat::Throughput(args) => Action::Test(Box::new(test::Throughput::of(*args, &environment)?)),
             },
             Command::Serve(args) => Action::Serve(serve::Serve::of(args, &environment)?),
             Command::Token(args) => Action::Token(args.what),
-            Command::Session(SessionArgs { what }) => {
-                Action::Session(session::Session::of(what, &environment))
-            }
+            Command::Session(SessionArgs { what }) => Action::Session(session::Session::of(what, &environment)),
             Command::Completions { shell } => Action::Completions(shell),
             Command::Man { dir } => Action::Man(dir),
         })
@@ -83,10 +79,8 @@ impl Action {
 
 /// Runs `work` on a runtime of this thread; what it left running does not hold up the end.
 fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
     let result = runtime.block_on(work);
     runtime.shutdown_background();
     result
@@ -94,11 +88,8 @@ fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 
 /// Lets the libraries' log be seen where `LONGHAUL_LOG` asks for it; what they have to tell users comes as events.
 fn log_to_stderr(default: &str) {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("LONGHAUL_LOG")
-        .unwrap_or_else(|_| default.into());
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let filter = tracing_subscriber::EnvFilter::try_from_env("LONGHAUL_LOG").unwrap_or_else(|_| default.into());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second subscriber could only be this function's own, from an earlier call.
     let _ = builder.try_init();
 }

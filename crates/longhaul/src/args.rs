@@ -80,13 +80,8 @@ pub(crate) enum Command {
 
 /// The exit codes, for long help texts.
 pub(crate) fn exit_help() -> String {
-    let lines = exit::TABLE
-        .iter()
-        .map(|(code, meaning)| format!("\n  {code:<4}{meaning}"));
-    format!(
-        "Exit codes:{}\n  A closed standard output (as by head) is no failure.",
-        lines.collect::<String>()
-    )
+    let lines = exit::TABLE.iter().map(|(code, meaning)| format!("\n  {code:<4}{meaning}"));
+    format!("Exit codes:{}\n  A closed standard output (as by head) is no failure.", lines.collect::<String>())
 }
 
 /// The whole command as clap knows it.
@@ -101,9 +96,7 @@ pub(crate) fn command() -> clap::Command {
 pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
     let matches = command().try_get_matches_from(words)?;
     let mut args = Args::from_arg_matches(&matches)?;
-    if let (Command::Copy(copy), Some(("copy", matches))) =
-        (&mut args.command, matches.subcommand())
-    {
+    if let (Command::Copy(copy), Some(("copy", matches))) = (&mut args.command, matches.subcommand()) {
         copy.complete(matches).map_err(incomplete)?;
     }
     Ok(args)
@@ -113,9 +106,7 @@ pub(crate) fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Args, c
 fn incomplete(text: &str) -> clap::Error {
     let mut root = command();
     root.build();
-    let copy = root
-        .find_subcommand_mut("copy")
-        .expect("there is a command `copy`");
+    let copy = root.find_subcommand_mut("copy").expect("there is a command `copy`");
     copy.error(ErrorKind::MissingRequiredArgument, text)
 }
 

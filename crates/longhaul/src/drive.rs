@@ -35,13 +35,7 @@ pub(crate) struct Ends {
 pub(crate) fn lines() -> (Lines, Ends) {
     let (sender, events) = mpsc::channel(EVENTS_MAX);
     let (steer, receiver) = mpsc::channel(STEERS_MAX);
-    (
-        Lines { events, steer },
-        Ends {
-            events: sender,
-            steer: receiver,
-        },
-    )
+    (Lines { events, steer }, Ends { events: sender, steer: receiver })
 }
 
 /// What a reader that goes away means for the work.
@@ -59,12 +53,7 @@ pub(crate) enum WhenClosed {
 ///
 /// # Errors
 /// What the work says, or that it was ended at once.
-pub(crate) async fn drive<F>(
-    work: F,
-    lines: Lines,
-    outputs: &mut Outputs,
-    when_closed: WhenClosed,
-) -> Result<Summary>
+pub(crate) async fn drive<F>(work: F, lines: Lines, outputs: &mut Outputs, when_closed: WhenClosed) -> Result<Summary>
 where
     F: Future<Output = Result<Summary, MoveError>>,
 {
@@ -107,9 +96,7 @@ fn ask_to_stop(steer: &mpsc::Sender<Steer>) {
 fn resumable(mut error: MoveError) -> anyhow::Error {
     // Where it was told to stop, the mover says so itself.
     if error.again && !error.text.contains("same command") {
-        error
-            .text
-            .push_str("; the same command continues where it was");
+        error.text.push_str("; the same command continues where it was");
     }
     error.into()
 }
@@ -122,10 +109,7 @@ struct Signals {
 impl Signals {
     fn new() -> Result<Signals> {
         let of = |kind| signal(kind).context("cannot listen to signals");
-        Ok(Signals {
-            interrupt: of(SignalKind::interrupt())?,
-            terminate: of(SignalKind::terminate())?,
-        })
+        Ok(Signals { interrupt: of(SignalKind::interrupt())?, terminate: of(SignalKind::terminate())? })
     }
 
     async fn next(&mut self) {
@@ -155,36 +139,20 @@ mod tests {
     }
 
     fn failing(again: bool) -> MoveError {
-        MoveError {
-            exit_code: exit::AGAIN,
-            text: "the connection was lost".into(),
-            source: None,
-            again,
-        }
+        MoveError { exit_code: exit::AGAIN, text: "the connection was lost".into(), source: None, again }
     }
 
     #[tokio::test]
     async fn an_error_keeps_its_code_and_says_how_to_go_on() {
         for (again, text) in [
-            (
-                true,
-                "the connection was lost; the same command continues where it was",
-            ),
+            (true, "the connection was lost; the same command continues where it was"),
             (false, "the connection was lost"),
         ] {
             let (lines, _ends) = lines();
-            let error = drive(
-                async { Err(failing(again)) },
-                lines,
-                &mut Outputs::default(),
-                WhenClosed::GoOn,
-            )
-            .await
-            .unwrap_err();
-            assert_eq!(
-                (exit::code_of(&error), exit::one_line(&error)),
-                (exit::AGAIN, text.to_owned())
-            );
+            let error = drive(async { Err(failing(again)) }, lines, &mut Outputs::default(), WhenClosed::GoOn)
+                .await
+                .unwrap_err();
+            assert_eq!((exit::code_of(&error), exit::one_line(&error)), (exit::AGAIN, text.to_owned()));
         }
     }
 
@@ -195,21 +163,10 @@ mod tests {
         outputs.add(Gone);
         let work = async move {
             let Ends { events, mut steer } = ends;
-            events
-                .send(Event::Warning { text: "x".into() })
-                .await
-                .unwrap();
+            events.send(Event::Warning { text: "x".into() }).await.unwrap();
             assert_eq!(steer.recv().await, Some(Steer::Stop));
-            Ok(Summary {
-                ok: true,
-                ..Summary::default()
-            })
+            Ok(Summary { ok: true, ..Summary::default() })
         };
-        assert!(
-            drive(work, lines, &mut outputs, WhenClosed::Stop)
-                .await
-                .unwrap()
-                .ok
-        );
+        assert!(drive(work, lines, &mut outputs, WhenClosed::Stop).await.unwrap().ok);
     }
 }

@@ -31,10 +31,7 @@ impl Environment {
     }
 
     fn read(variable: impl Fn(&str) -> Option<OsString>) -> Result<Environment> {
-        let token = match variable("LONGHAUL_TOKEN")
-            .map(OsString::into_string)
-            .transpose()
-        {
+        let token = match variable("LONGHAUL_TOKEN").map(OsString::into_string).transpose() {
             Ok(token) => token.map(|token| token.trim().to_owned()),
             Err(_) => return Err(usage("LONGHAUL_TOKEN is not a token: it is not text")),
         };
@@ -42,18 +39,11 @@ impl Environment {
             None => IoChoice::Measure,
             Some(value) if value == "posix" => IoChoice::Posix,
             Some(value) => {
-                return Err(usage(format!(
-                    "LONGHAUL_IO is {}: `posix` is the only value it knows",
-                    value.display()
-                )));
+                return Err(usage(format!("LONGHAUL_IO is {}: `posix` is the only value it knows", value.display())));
             }
         };
         // The XDG specification ignores paths that are not absolute.
-        let directory = |name| {
-            variable(name)
-                .map(PathBuf::from)
-                .filter(|path| path.is_absolute())
-        };
+        let directory = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = || directory("HOME").map(|home| home.join(".local/state"));
         Ok(Environment {
             token,
@@ -69,49 +59,22 @@ mod tests {
     use super::*;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Environment> {
-        Environment::read(|name| {
-            pairs
-                .iter()
-                .find(|(known, _)| *known == name)
-                .map(|(_, value)| value.into())
-        })
+        Environment::read(|name| pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into()))
     }
 
     #[test]
     fn directories() {
-        let both = read(&[
-            ("XDG_STATE_HOME", "/s"),
-            ("HOME", "/h"),
-            ("XDG_RUNTIME_DIR", "run"),
-        ])
-        .unwrap();
+        let both = read(&[("XDG_STATE_HOME", "/s"), ("HOME", "/h"), ("XDG_RUNTIME_DIR", "run")]).unwrap();
         assert_eq!(both.state_home, Some("/s".into()));
         assert_eq!(both.runtime_dir, None, "a relative path is ignored");
-        assert_eq!(
-            read(&[("HOME", "/h")]).unwrap().state_home,
-            Some("/h/.local/state".into())
-        );
+        assert_eq!(read(&[("HOME", "/h")]).unwrap().state_home, Some("/h/.local/state".into()));
         assert_eq!(read(&[]).unwrap().state_home, None);
     }
 
     #[test]
     fn values_that_mean_nothing_are_refused() {
-        assert_eq!(
-            read(&[("LONGHAUL_IO", "posix")]).unwrap().io,
-            IoChoice::Posix
-        );
-        assert!(
-            read(&[("LONGHAUL_IO", "fast")])
-                .unwrap_err()
-                .to_string()
-                .contains("`posix`")
-        );
-        assert_eq!(
-            read(&[("LONGHAUL_TOKEN", " t\n")])
-                .unwrap()
-                .token
-                .as_deref(),
-            Some("t")
-        );
+        assert_eq!(read(&[("LONGHAUL_IO", "posix")]).unwrap().io, IoChoice::Posix);
+        assert!(read(&[("LONGHAUL_IO", "fast")]).unwrap_err().to_string().contains("`posix`"));
+        assert_eq!(read(&[("LONGHAUL_TOKEN", " t\n")]).unwrap().token.as_deref(), Some("t"));
     }
 }

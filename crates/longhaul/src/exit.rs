@@ -26,15 +26,9 @@ pub(crate) const TABLE: &[(u8, &str)] = &[
     (DONE, "done"),
     (FAILED, "failed"),
     (USAGE, "the command line or a configuration cannot be used"),
-    (
-        CORRUPT,
-        "integrity mismatch that could not be repaired; nothing corrupt was published",
-    ),
+    (CORRUPT, "integrity mismatch that could not be repaired; nothing corrupt was published"),
     (PARTLY, "partly done; the report says what is missing"),
-    (
-        AGAIN,
-        "try again later: the place is taken, a limit is reached, or the connection was lost",
-    ),
+    (AGAIN, "try again later: the place is taken, a limit is reached, or the connection was lost"),
     (INTERRUPTED, "interrupted twice"),
 ];
 
@@ -55,62 +49,30 @@ pub(crate) struct OutputClosed;
 
 /// What was asked cannot be done: the text names the option and the way out.
 pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
-    Coded {
-        code: USAGE,
-        text: text.into(),
-        source: None,
-    }
-    .into()
+    Coded { code: USAGE, text: text.into(), source: None }.into()
 }
 
 /// The same for an error that has its text already.
 pub(crate) fn as_usage(error: anyhow::Error) -> anyhow::Error {
     let text = error.to_string();
-    Coded {
-        code: USAGE,
-        text,
-        source: Some(error.into()),
-    }
-    .into()
+    Coded { code: USAGE, text, source: Some(error.into()) }.into()
 }
 
 /// It was ended at once; the user knows why.
 pub(crate) fn interrupted() -> anyhow::Error {
-    Coded {
-        code: INTERRUPTED,
-        text: "interrupted".into(),
-        source: None,
-    }
-    .into()
+    Coded { code: INTERRUPTED, text: "interrupted".into(), source: None }.into()
 }
 
 /// The exit code of an error: the first along its chain that has one.
 pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
     let known = error.chain().find_map(|cause| {
         let coded = cause.downcast_ref::<Coded>().map(|coded| coded.code);
-        let moved = || {
-            cause
-                .downcast_ref::<MoveError>()
-                .map(|error| error.exit_code)
-        };
-        let served = || {
-            cause
-                .downcast_ref::<AgentError>()
-                .map(AgentError::exit_code)
-        };
-        let tokens = || {
-            cause
-                .downcast_ref::<TokenError>()
-                .map(TokenError::exit_code)
-        };
+        let moved = || cause.downcast_ref::<MoveError>().map(|error| error.exit_code);
+        let served = || cause.downcast_ref::<AgentError>().map(AgentError::exit_code);
+        let tokens = || cause.downcast_ref::<TokenError>().map(TokenError::exit_code);
         let configured = || cause.downcast_ref::<ConfigError>().map(|_| USAGE);
         let closed = || cause.downcast_ref::<OutputClosed>().map(|_| DONE);
-        coded
-            .or_else(moved)
-            .or_else(served)
-            .or_else(tokens)
-            .or_else(configured)
-            .or_else(closed)
+        coded.or_else(moved).or_else(served).or_else(tokens).or_else(configured).or_else(closed)
     });
     known.unwrap_or(FAILED)
 }
@@ -150,19 +112,11 @@ mod tests {
 
     #[test]
     fn the_first_code_along_the_chain_counts() {
-        let moved = MoveError {
-            exit_code: AGAIN,
-            text: "the place is taken".into(),
-            source: None,
-            again: false,
-        };
+        let moved = MoveError { exit_code: AGAIN, text: "the place is taken".into(), source: None, again: false };
         let cases = [
             (anyhow::anyhow!("plain"), FAILED),
             (usage("no"), USAGE),
-            (
-                Err::<(), _>(usage("no")).context("reading").unwrap_err(),
-                USAGE,
-            ),
+            (Err::<(), _>(usage("no")).context("reading").unwrap_err(), USAGE),
             (moved.into(), AGAIN),
             (OutputClosed.into(), DONE),
         ];
@@ -174,13 +128,9 @@ mod tests {
     #[test]
     fn no_cause_is_printed_twice() {
         let cause = std::io::Error::other("disk on fire");
-        let repeats = Err::<(), _>(cause)
-            .context("opening /x: disk on fire")
-            .unwrap_err();
+        let repeats = Err::<(), _>(cause).context("opening /x: disk on fire").unwrap_err();
         assert_eq!(one_line(&repeats), "opening /x: disk on fire");
-        let plain = Err::<(), _>(std::io::Error::other("disk on fire"))
-            .context("opening /x")
-            .unwrap_err();
+        let plain = Err::<(), _>(std::io::Error::other("disk on fire")).context("opening /x").unwrap_err();
         assert_eq!(one_line(&plain), "opening /x: disk on fire");
     }
 
@@ -188,14 +138,9 @@ mod tests {
     fn the_reference_has_the_same_codes() {
         let reference = include_str!("../../../docs/cli.md");
         let (_, codes) = reference.split_once("## Exit codes").unwrap();
-        let rows: Vec<&str> = codes
-            .lines()
-            .filter(|line| line.starts_with('|') && line.contains(char::is_numeric))
-            .collect();
-        let expected: Vec<String> = TABLE
-            .iter()
-            .map(|(code, meaning)| format!("| {code} | {meaning} |"))
-            .collect();
+        let rows: Vec<&str> =
+            codes.lines().filter(|line| line.starts_with('|') && line.contains(char::is_numeric)).collect();
+        let expected: Vec<String> = TABLE.iter().map(|(code, meaning)| format!("| {code} | {meaning} |")).collect();
         assert_eq!(rows, expected);
     }
 }

@@ -100,11 +100,7 @@ impl KnownHosts {
         if self.look_up(name, found, &text)? {
             return Ok(Known::Same);
         }
-        let separator = if text.is_empty() || text.ends_with('\n') {
-            ""
-        } else {
-            "\n"
-        };
+        let separator = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
         self.replace(&format!("{text}{separator}{name} {found}\n"))?;
         Ok(Known::Pinned)
     }
@@ -117,10 +113,7 @@ impl KnownHosts {
                 (None, ..) => {}
                 (Some(word), ..) if word.starts_with('#') => {}
                 (Some(known), Some(pinned), None) => {
-                    let damaged = |_| Refused::Damaged {
-                        path: self.path.clone(),
-                        line,
-                    };
+                    let damaged = |_| Refused::Damaged { path: self.path.clone(), line };
                     let pinned: Fingerprint = pinned.parse().map_err(damaged)?;
                     if known != name {
                         continue;
@@ -137,10 +130,7 @@ impl KnownHosts {
                     });
                 }
                 _ => {
-                    return Err(Refused::Damaged {
-                        path: self.path.clone(),
-                        line,
-                    });
+                    return Err(Refused::Damaged { path: self.path.clone(), line });
                 }
             }
         }
@@ -150,9 +140,7 @@ impl KnownHosts {
     fn read(&self) -> Result<String, Refused> {
         match fs::metadata(&self.path) {
             Ok(meta) if meta.len() > FILE_BYTES_MAX => {
-                return Err(self.error("read")(io::Error::other(
-                    "it is too long for a file of known hosts",
-                )));
+                return Err(self.error("read")(io::Error::other("it is too long for a file of known hosts")));
             }
             _ => {}
         }
@@ -177,15 +165,10 @@ impl KnownHosts {
 
     fn lock(&self) -> Result<File, Refused> {
         if let Some(dir) = self.path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-            let made = fs::DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(dir);
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
             made.map_err(self.error("make the directory of"))?;
         }
-        let file = private()
-            .open(beside(&self.path, "lock"))
-            .map_err(self.error("lock"))?;
+        let file = private().open(beside(&self.path, "lock")).map_err(self.error("lock"))?;
         for _ in 0..LOCK_TRIES {
             match lock(&file, LockMode::Exclusive) {
                 Ok(Lock::Taken) => return Ok(file),
@@ -193,9 +176,7 @@ impl KnownHosts {
                 Err(error) => return Err(self.error("lock")(error)),
             }
         }
-        Err(self.error("lock")(io::Error::other(
-            "another command holds its lock for too long",
-        )))
+        Err(self.error("lock")(io::Error::other("another command holds its lock for too long")))
     }
 
     fn error(&self, what: &'static str) -> impl FnOnce(io::Error) -> Refused + use<> {

@@ -78,27 +78,15 @@ impl Outputs {
     pub(crate) fn end(mut self, result: Result<Summary>) -> Result<u8> {
         match result {
             Ok(summary) => {
-                self.tell(|exporter| {
-                    exporter.end(&End {
-                        summary: &summary,
-                        error: None,
-                    })
-                });
+                self.tell(|exporter| exporter.end(&End { summary: &summary, error: None }));
                 match self.failure {
-                    Some(failure) if summary.ok => {
-                        Err(failure.context("all is in place, but not all was told"))
-                    }
+                    Some(failure) if summary.ok => Err(failure.context("all is in place, but not all was told")),
                     _ => Ok(summary.exit_code),
                 }
             }
             Err(error) => {
                 let (summary, text) = (self.unfinished(&error), exit::one_line(&error));
-                self.tell(|exporter| {
-                    exporter.end(&End {
-                        summary: &summary,
-                        error: Some(&text),
-                    })
-                });
+                self.tell(|exporter| exporter.end(&End { summary: &summary, error: Some(&text) }));
                 Err(error)
             }
         }
@@ -121,18 +109,17 @@ impl Outputs {
     }
 
     fn tell(&mut self, mut what: impl FnMut(&mut dyn Exporter) -> Result<()>) {
-        self.exporters
-            .retain_mut(|exporter| match what(exporter.as_mut()) {
-                Ok(()) => true,
-                Err(error) if error.is::<OutputClosed>() => {
-                    self.closed = true;
-                    false
-                }
-                Err(error) => {
-                    self.failure.get_or_insert(error);
-                    false
-                }
-            });
+        self.exporters.retain_mut(|exporter| match what(exporter.as_mut()) {
+            Ok(()) => true,
+            Err(error) if error.is::<OutputClosed>() => {
+                self.closed = true;
+                false
+            }
+            Err(error) => {
+                self.failure.get_or_insert(error);
+                false
+            }
+        });
     }
 }
 
@@ -165,16 +152,12 @@ mod tests {
 
     impl Exporter for Fake {
         fn event(&mut self, event: &Event) -> Result<()> {
-            self.heard
-                .borrow_mut()
-                .push(name::words(&serde_json::to_value(event)?["event"]));
+            self.heard.borrow_mut().push(name::words(&serde_json::to_value(event)?["event"]));
             (self.fails)().map_or(Ok(()), Err)
         }
 
         fn end(&mut self, end: &End<'_>) -> Result<()> {
-            self.heard
-                .borrow_mut()
-                .push(format!("end {} {:?}", end.summary.exit_code, end.error));
+            self.heard.borrow_mut().push(format!("end {} {:?}", end.summary.exit_code, end.error));
             Ok(())
         }
     }
@@ -182,10 +165,7 @@ mod tests {
     fn outputs(fails: fn() -> Option<anyhow::Error>) -> (Outputs, Rc<RefCell<Vec<String>>>) {
         let heard = Rc::new(RefCell::new(Vec::new()));
         let mut outputs = Outputs::default();
-        outputs.add(Fake {
-            heard: heard.clone(),
-            fails,
-        });
+        outputs.add(Fake { heard: heard.clone(), fails });
         (outputs, heard)
     }
 
@@ -194,10 +174,7 @@ mod tests {
     }
 
     fn done() -> Summary {
-        Summary {
-            ok: true,
-            ..Summary::default()
-        }
+        Summary { ok: true, ..Summary::default() }
     }
 
     #[test]
@@ -212,16 +189,10 @@ mod tests {
     #[test]
     fn an_early_end_has_a_summary_too() {
         let (mut outputs, heard) = outputs(|| None);
-        outputs.event(&Event::Progress(Progress {
-            bytes_total: 9,
-            ..Progress::default()
-        }));
+        outputs.event(&Event::Progress(Progress { bytes_total: 9, ..Progress::default() }));
         let error = outputs.end(Err(exit::usage("no such thing"))).unwrap_err();
         assert_eq!(exit::code_of(&error), exit::USAGE);
-        assert_eq!(
-            *heard.borrow(),
-            ["progress", "end 2 Some(\"no such thing\")"]
-        );
+        assert_eq!(*heard.borrow(), ["progress", "end 2 Some(\"no such thing\")"]);
     }
 
     #[test]
@@ -242,10 +213,7 @@ mod tests {
         assert!(exit::one_line(&first.end(Ok(done())).unwrap_err()).ends_with("disk full"));
         let (mut second, _) = outputs(fails);
         second.event(&warning());
-        let partly = Summary {
-            exit_code: exit::PARTLY,
-            ..Summary::default()
-        };
+        let partly = Summary { exit_code: exit::PARTLY, ..Summary::default() };
         assert_eq!(second.end(Ok(partly)).unwrap(), exit::PARTLY);
     }
 }

@@ -40,37 +40,22 @@ pub(crate) async fn reach(end: End, families: Families, quiet: bool) -> Result<R
     Ok(match end {
         End::Local(paths) => alone(Place::Local(paths)),
         End::Pipe => alone(Place::Pipe),
-        End::Agent(agent, paths) => {
-            alone(Place::Agent(remote(agent, families, quiet).await?, paths))
-        }
+        End::Agent(agent, paths) => alone(Place::Agent(remote(agent, families, quiet).await?, paths)),
         End::Ssh(end, paths) => {
             let login = ssh::start(&end, families).await?;
-            Reached {
-                place: Place::Agent(login.remote.clone(), paths),
-                login: Some(login),
-            }
+            Reached { place: Place::Agent(login.remote.clone(), paths), login: Some(login) }
         }
     })
 }
 
 async fn remote(end: AgentEnd, families: Families, quiet: bool) -> Result<Remote> {
     let addresses = address::of_agent(&end.agent, families).await?;
-    let name = end
-        .agent
-        .hosts
-        .first()
-        .map(ToString::to_string)
-        .unwrap_or_default();
+    let name = end.agent.hosts.first().map(ToString::to_string).unwrap_or_default();
     let judge = match end.trust {
         Trust::Pinned(pin) => only(pin, format!("{} was to have", end.agent)),
         Trust::KnownHosts(known) => known_host(known, name, quiet),
     };
-    Ok(Remote {
-        reach: Reach::Connect(addresses),
-        judge,
-        token: end.token,
-        label: end.agent.to_string(),
-    })
+    Ok(Remote { reach: Reach::Connect(addresses), judge, token: end.token, label: end.agent.to_string() })
 }
 
 /// Trusts one fingerprint; `who_was_to_have` it is for the text of a refusal.

@@ -49,12 +49,7 @@ struct Listening {
 impl Control {
     /// For a command that does `what`; it listens from the moment the session has an id.
     pub(crate) fn new(place: Place, status: Status, steer: mpsc::Sender<Steer>) -> Control {
-        Control {
-            place,
-            status: Arc::new(Mutex::new(status)),
-            steer,
-            listening: None,
-        }
+        Control { place, status: Arc::new(Mutex::new(status)), steer, listening: None }
     }
 
     fn started(&mut self, started: &Started) -> Result<()> {
@@ -69,8 +64,8 @@ impl Control {
             }
             None => {
                 self.place.make()?;
-                let listener = UnixListener::bind(&socket)
-                    .with_context(|| format!("cannot listen at {}", socket.display()))?;
+                let listener =
+                    UnixListener::bind(&socket).with_context(|| format!("cannot listen at {}", socket.display()))?;
                 let task = tokio::spawn(listen(listener, self.status.clone(), self.steer.clone()));
                 self.listening = Some(Listening { socket, task });
             }
@@ -95,10 +90,7 @@ impl Exporter for Control {
             Event::Started(state) => {
                 if let Err(error) = self.started(state) {
                     // The copy goes on; only `longhaul session` does not reach it.
-                    note(&format!(
-                        "this session cannot be changed while it runs: {}",
-                        crate::exit::one_line(&error)
-                    ));
+                    note(&format!("this session cannot be changed while it runs: {}", crate::exit::one_line(&error)));
                 }
             }
             Event::Progress(state) => lock(&self.status).progress(state),
@@ -128,8 +120,7 @@ async fn listen(listener: UnixListener, status: Arc<Mutex<Status>>, steer: mpsc:
                 let (status, steer) = (status.clone(), steer.clone());
                 tokio::spawn(async move {
                     // A client that goes away or is too slow has nobody to be told.
-                    let _ = tokio::time::timeout(REQUEST_TIME_MAX, answer(stream, &status, &steer))
-                        .await;
+                    let _ = tokio::time::timeout(REQUEST_TIME_MAX, answer(stream, &status, &steer)).await;
                     drop(slot);
                 });
             }
@@ -140,26 +131,17 @@ async fn listen(listener: UnixListener, status: Arc<Mutex<Status>>, steer: mpsc:
 }
 
 /// One request, one answer.
-async fn answer(
-    mut stream: UnixStream,
-    status: &Mutex<Status>,
-    steer: &mpsc::Sender<Steer>,
-) -> std::io::Result<()> {
+async fn answer(mut stream: UnixStream, status: &Mutex<Status>, steer: &mpsc::Sender<Steer>) -> std::io::Result<()> {
     let peer = stream.peer_cred()?.uid();
     let reply = if peer == sys::process::euid() || peer == 0 {
         let mut line = String::new();
-        BufReader::new((&mut stream).take(REQUEST_BYTES_MAX))
-            .read_line(&mut line)
-            .await?;
+        BufReader::new((&mut stream).take(REQUEST_BYTES_MAX)).read_line(&mut line).await?;
         match serde_json::from_str::<Request>(&line) {
             Ok(request) => handle(&request, status, steer).await,
             Err(error) => Reply::no(format!("this is no request: {error}")),
         }
     } else {
-        Reply::no(format!(
-            "this session belongs to user {}",
-            sys::process::euid()
-        ))
+        Reply::no(format!("this session belongs to user {}", sys::process::euid()))
     };
     let line = serde_json::to_string(&reply).map_err(std::io::Error::other)? + "\n";
     stream.write_all(line.as_bytes()).await

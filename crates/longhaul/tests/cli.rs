@@ -23,26 +23,19 @@ fn usage_errors_are_2_and_go_to_standard_error() {
     ] {
         let output = place.longhaul(line).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{line}: {}", stderr(&output));
-        assert!(
-            output.stdout.is_empty() && !output.stderr.is_empty(),
-            "{line}"
-        );
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{line}");
     }
 }
 
 #[test]
 fn help_version_and_completions_are_0() {
     let place = Place::new();
-    let shells =
-        ["bash", "zsh", "fish", "elvish", "powershell"].map(|shell| format!("completions {shell}"));
+    let shells = ["bash", "zsh", "fish", "elvish", "powershell"].map(|shell| format!("completions {shell}"));
     let lines = ["--help", "-h", "--version", "copy --help", "help copy"].map(str::to_owned);
     for line in lines.iter().chain(&shells) {
         let output = place.longhaul(line).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
-        assert!(
-            !output.stdout.is_empty() && output.stderr.is_empty(),
-            "{line}"
-        );
+        assert!(!output.stdout.is_empty() && output.stderr.is_empty(), "{line}");
     }
 }
 
@@ -50,25 +43,11 @@ fn help_version_and_completions_are_0() {
 fn a_reader_that_goes_away_is_no_failure() {
     let place = Place::new();
     for line in ["completions bash", "--help"] {
-        let mut child = place
-            .longhaul(line)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut child = place.longhaul(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let mut text = String::new();
-        child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut text)
-            .unwrap();
-        assert_eq!(
-            (child.wait().unwrap().code(), text.as_str()),
-            (Some(0), ""),
-            "{line}"
-        );
+        child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        assert_eq!((child.wait().unwrap().code(), text.as_str()), (Some(0), ""), "{line}");
     }
 }
 
@@ -77,13 +56,7 @@ fn manual_pages_are_written() {
     let place = Place::new();
     assert!(place.longhaul("man pages").status().unwrap().success());
     let page = fs::read_to_string(place.path("pages/longhaul-copy.1")).unwrap();
-    for part in [
-        ".TH",
-        "longhaul copy [OPTIONS]",
-        "\\-\\-protect",
-        "EXIT STATUS",
-        "LONGHAUL_TOKEN",
-    ] {
+    for part in [".TH", "longhaul copy [OPTIONS]", "\\-\\-protect", "EXIT STATUS", "LONGHAUL_TOKEN"] {
         assert!(page.contains(part), "{part}");
     }
 }
@@ -92,22 +65,11 @@ fn manual_pages_are_written() {
 fn a_configuration_can_be_checked() {
     let place = Place::new();
     fs::create_dir(place.path("data")).unwrap();
-    let output = place
-        .longhaul("serve --check --state-dir agent")
-        .arg("--root")
-        .arg(place.path("data:rw"))
-        .output()
-        .unwrap();
+    let output =
+        place.longhaul("serve --check --state-dir agent").arg("--root").arg(place.path("data:rw")).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(
-        stdout(&output).contains("data (read and write)"),
-        "{}",
-        stdout(&output)
-    );
-    let output = place
-        .longhaul("serve --check --root none --state-dir agent")
-        .output()
-        .unwrap();
+    assert!(stdout(&output).contains("data (read and write)"), "{}", stdout(&output));
+    let output = place.longhaul("serve --check --root none --state-dir agent").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
 }
 
@@ -122,27 +84,12 @@ fn tokens_are_made_listed_and_revoked() {
         .unwrap();
     assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
     assert!(stdout(&made).starts_with("lh1_") && stdout(&made).lines().count() == 1);
-    let listed = place
-        .longhaul("token ls --state-dir agent")
-        .output()
-        .unwrap();
+    let listed = place.longhaul("token ls --state-dir agent").output().unwrap();
     let text = stdout(&listed);
-    assert!(
-        text.contains("alice") && text.contains("in 1d23h") && text.contains("/data"),
-        "{text}"
-    );
+    assert!(text.contains("alice") && text.contains("in 1d23h") && text.contains("/data"), "{text}");
     assert!(!text.contains("lh1_"), "a list shows no secret");
-    assert!(
-        place
-            .longhaul("token revoke alice --state-dir agent")
-            .status()
-            .unwrap()
-            .success()
-    );
-    let again = place
-        .longhaul("token revoke alice --state-dir agent")
-        .output()
-        .unwrap();
+    assert!(place.longhaul("token revoke alice --state-dir agent").status().unwrap().success());
+    let again = place.longhaul("token revoke alice --state-dir agent").output().unwrap();
     assert_eq!(again.status.code(), Some(2), "{}", stderr(&again));
 }
 
@@ -150,21 +97,10 @@ fn tokens_are_made_listed_and_revoked() {
 fn without_sessions_the_list_says_so() {
     let place = Place::new();
     let output = place.longhaul("session ls").output().unwrap();
-    assert_eq!(
-        (output.status.code(), stdout(&output).as_str()),
-        (Some(0), "no session runs here\n")
-    );
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "no session runs here\n"));
     let output = place.longhaul("session ls --json").output().unwrap();
     assert_eq!(stdout(&output), "{\"sessions\":[]}\n");
-    assert_eq!(
-        place
-            .longhaul("session stop 3f")
-            .output()
-            .unwrap()
-            .status
-            .code(),
-        Some(2)
-    );
+    assert_eq!(place.longhaul("session stop 3f").output().unwrap().status.code(), Some(2));
 }
 
 #[test]
@@ -173,24 +109,13 @@ fn files_go_to_an_agent_and_it_is_pinned() {
     let agent = Agent::start(&place);
     fs::write(place.path("file"), vec![7; 300_000]).unwrap();
     let to = agent.location("in/");
-    let output = agent
-        .client(&place, "copy --json file")
-        .arg(&to)
-        .output()
-        .unwrap();
+    let output = agent.client(&place, "copy --json file").arg(&to).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(fs::read(place.path("in/file")).unwrap(), vec![7; 300_000]);
     let text = stdout(&output);
     let last: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
-    assert_eq!(
-        (&last["event"], &last["ok"], &last["bytes"]),
-        (&"summary".into(), &true.into(), &300_000.into())
-    );
-    assert!(
-        stderr(&output).contains("first contact"),
-        "{}",
-        stderr(&output)
-    );
+    assert_eq!((&last["event"], &last["ok"], &last["bytes"]), (&"summary".into(), &true.into(), &300_000.into()));
+    assert!(stderr(&output).contains("first contact"), "{}", stderr(&output));
 
     // Somebody else's fingerprint at the same address.
     let known = place.path("state/longhaul/known_hosts");
@@ -204,13 +129,8 @@ fn files_go_to_an_agent_and_it_is_pinned() {
         assert!(text.contains(part), "{part}: {text}");
     }
     // What is given with the command counts, and nothing is pinned.
-    let output = agent
-        .client(&place, "copy --fingerprint")
-        .arg(agent.fingerprint())
-        .arg("file")
-        .arg(&to)
-        .output()
-        .unwrap();
+    let output =
+        agent.client(&place, "copy --fingerprint").arg(agent.fingerprint()).arg("file").arg(&to).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
@@ -254,15 +174,8 @@ fn the_far_end_is_started_over_ssh_in_either_direction() {
     for name in ["in/pushed", "in/reversed", "in/ranged"] {
         assert_eq!(fs::read(place.path(name)).unwrap().len(), 300_000, "{name}");
     }
-    let output = place
-        .longhaul("copy --remote-longhaul no-such-program file host:/x --ssh")
-        .arg(&ssh)
-        .output()
-        .unwrap();
+    let output =
+        place.longhaul("copy --remote-longhaul no-such-program file host:/x --ssh").arg(&ssh).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("there is no `no-such-program` at host"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("there is no `no-such-program` at host"), "{}", stderr(&output));
 }

@@ -1,6 +1,7 @@
 //! The driving end: a command's copy or test, from its request to its summary.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use proto::control::{Code, Direction, Open, Settings, Work};
@@ -12,7 +13,7 @@ use crate::event::{Event, Started, Summary};
 use crate::link::LinkError;
 use crate::request::{CopyRequest, MoveError, Place, Remote, Steer, TestRequest};
 use crate::session::source::End;
-use crate::session::{Context, SessionError, chain, destination, memory, source};
+use crate::session::{Context, SessionError, Steering, chain, destination, memory, source};
 
 /// Streams at most when their number is to be found and nobody set a bound.
 const STREAMS_AUTO_MAX: u16 = 16;
@@ -30,14 +31,15 @@ const BUFFER_SHARE: u64 = 2;
 ///
 /// # Errors
 /// When the copy could not begin or ended early; a copy that ran to its end with failed files is a summary.
-pub async fn copy(request: CopyRequest, events: mpsc::Sender<Event>, mut steer: mpsc::Receiver<Steer>) -> Result<Summary, MoveError> {
+pub async fn copy(request: CopyRequest, events: mpsc::Sender<Event>, steer: mpsc::Receiver<Steer>) -> Result<Summary, MoveError> {
     let begin = Instant::now();
+    let steer: Steering = Arc::new(tokio::sync::Mutex::new(steer));
     let mut job = [0; 16];
     sys::random::fill(&mut job).map_err(|e| failed(1, format!("getting random bytes: {e}")))?;
     let mut summary = Summary { protection: request.settings.protection, ..Summary::default() };
     let mut attempt = 0;
     loop {
-        let (result, end) = once(&request, job, &events, &mut steer).await;
+        let (result, end) = once(&request, job, &events, &steer).await;
         let progress = end.as_ref().is_some_and(|(end, _)| end.outlook.bytes > 0);
         if let Some((end, sending)) = &end {
             fold(&mut summary, end, *sending);
@@ -66,12 +68,11 @@ async fn once(
     request: &CopyRequest,
     job: [u8; 16],
     events: &mpsc::Sender<Event>,
-    steer: &mut mpsc::Receiver<Steer>,
+    steer: &Steering,
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
-    let _ = steer;
     match (&request.source, &request.destination) {
-        (Place::Local(paths), Place::Agent(remote, to)) => push(request, paths, remote, to, job, events).await,
-        (Place::Agent(remote, from), Place::Local(paths)) => pull(request, remote, from, paths, job, events).await,
+        (Place::Local(paths), Place::Agent(remote, to)) => push(request, paths, remote, to, job, (events, steer)).await,
+        (Place::Agent(remote, from), Place::Local(paths)) => pull(request, remote, from, paths, job, (events, steer)).await,
         _ => (Err(SessionError::Fatal("this pair of places is not supported".to_owned())), None),
     }
 }
@@ -82,7 +83,7 @@ async fn push(
     remote: &Remote,
     to: &[Vec<u8>],
     job: [u8; 16],
-    events: &mpsc::Sender<Event>,
+    (events, steer): (&mpsc::Sender<Event>, &Steering),
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
     let sources = match local_sources(paths, request.names.clone()) {
         Ok(sources) => sources,
@@ -100,7 +101,8 @@ async fn push(
         Err(error) => return (Err(error), None),
     };
     let reorder_chunks = session.opened.reorder_chunks;
-    let (context, _keep, _stop) = context(session, &request.settings, &request.limits, events).await;
+    let (mut context, _keep, _stop) = context(session, &request.settings, &request.limits, events).await;
+    context.steer = Some(steer.clone());
     let setup = source::Setup {
         context,
         root: sources.root,
@@ -119,7 +121,7 @@ async fn pull(
     from: &[Vec<u8>],
     paths: &[PathBuf],
     job: [u8; 16],
-    events: &mpsc::Sender<Event>,
+    (events, steer): (&mpsc::Sender<Event>, &Steering),
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
     let work = Work::Copy {
         paths: from.to_vec(),
@@ -138,7 +140,8 @@ async fn pull(
         Ok(target) => target,
         Err(why) => return (Err(SessionError::Link(LinkError::Refused(why))), None),
     };
-    let (context, _keep, _stop) = context(session, &request.settings, &request.limits, events).await;
+    let (mut context, _keep, _stop) = context(session, &request.settings, &request.limits, events).await;
+    context.steer = Some(steer.clone());
     let setup = destination::Setup {
         context,
         root: target.root,
@@ -267,7 +270,7 @@ async fn one_way(
         Err(error) => return (Err(error), None),
     };
     let (mut context, _keep, _stop) = context(session, &request.settings, &request.limits, events).await;
-    context.steer = steer;
+    context.steer = steer.map(|s| Arc::new(tokio::sync::Mutex::new(s)));
     let (result, end) = match direction {
         Direction::Push => memory::send(context, duration, request.interval, "forward").await,
         Direction::Pull => memory::receive(context, request.interval, "reverse").await,

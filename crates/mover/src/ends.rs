@@ -63,7 +63,9 @@ pub fn local_sources(paths: &[PathBuf], names: Vec<RelPath>) -> Result<Sources, 
             std::fs::canonicalize(parent).map_err(failed)?.join(name)
         };
         let bytes = real.as_os_str().as_bytes();
-        found.push((bytes.strip_prefix(b"/").unwrap_or(bytes).to_vec(), inside, shown.to_string()));
+        let path = bytes.strip_prefix(b"/").unwrap_or(bytes).to_vec();
+        let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default().to_vec();
+        found.push(Found { inside: inside || path.is_empty(), path, name, shown: shown.to_string() });
     }
     let host = sys::process::hostname();
     sources(root, found, names, &host)
@@ -85,26 +87,38 @@ pub fn granted_sources(grant: &dyn Grant, paths: &[Vec<u8>], names: Vec<RelPath>
             Some((_, first)) if first.is_same_file(&meta) => {}
             Some(_) => return Err(bad("sources of one copy must lie beneath one root of the agent: copy them one after the other".to_owned())),
         }
-        found.push((Vec::from(rel), inside, String::from_utf8_lossy(path).into_owned()));
+        let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default().to_vec();
+        found.push(Found { path: rel.into(), inside: inside || name.is_empty(), name, shown: String::from_utf8_lossy(path).into_owned() });
     }
     let (root, _) = root.ok_or_else(|| bad("no source is named".to_owned()))?;
     sources(root, found, names, &grant.name())
 }
 
-fn sources(root: Dir, found: Vec<(Vec<u8>, bool, String)>, names: Vec<RelPath>, who: &str) -> Result<Sources, EndError> {
+/// One source as it was named.
+struct Found {
+    /// Beneath the root.
+    path: Vec<u8>,
+    /// What is in it is meant, not itself.
+    inside: bool,
+    /// Its name at the destination.
+    name: Vec<u8>,
+    /// For messages.
+    shown: String,
+}
+
+fn sources(root: Dir, found: Vec<Found>, names: Vec<RelPath>, who: &str) -> Result<Sources, EndError> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(who.as_bytes());
     let mut specs = Vec::new();
     let mut single = found.len() == 1;
-    for (path, inside, shown) in found {
+    for Found { path, inside, name, shown } in found {
         let meta = root.stat(&path).map_err(|e| bad(format!("{shown}: {e}")))?;
         let is_dir = meta.kind == Kind::Dir;
         if (inside || !names.is_empty()) && !is_dir {
             return Err(bad(format!("{shown} is not a directory")));
         }
-        let contents_only = inside || path.is_empty() || !names.is_empty();
+        let contents_only = inside || !names.is_empty();
         single &= !is_dir && !contents_only;
-        let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default().to_vec();
         hasher.update(&(path.len() as u64).to_le_bytes());
         hasher.update(&path);
         hasher.update(&[u8::from(contents_only)]);

@@ -87,7 +87,9 @@ fn line(rule: &FilterRule) -> Result<String, &'static str> {
         return Err("it names nothing");
     }
     Ok(match (rule.include, glob.chars().next()) {
-        (_, Some('!')) => return Err("include and exclude are two options; for a name that begins with `!` write `\\!`"),
+        (_, Some('!')) => {
+            return Err("include and exclude are two options; for a name that begins with `!` write `\\!`");
+        }
         (true, _) => format!("!{glob}"),
         (false, Some('#')) => format!("\\{glob}"),
         (false, _) => glob.to_owned(),
@@ -159,7 +161,9 @@ mod tests {
 
     #[test]
     fn bad_globs_are_named() {
-        let error = |include, glob: &str| Filter::new(&[FilterRule { include, glob: glob.to_owned() }]).unwrap_err().to_string();
+        let error = |include, glob: &str| {
+            Filter::new(&[FilterRule { include, glob: glob.to_owned() }]).unwrap_err().to_string()
+        };
         assert_eq!(error(false, "a[b"), "bad glob `a[b`: unclosed character class; missing ']'");
         assert!(error(true, "a{b").starts_with("bad glob `a{b`: "), "{}", error(true, "a{b"));
         assert_eq!(error(false, " "), "bad glob ` `: it names nothing");

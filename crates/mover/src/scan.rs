@@ -9,17 +9,18 @@
 //! ```
 //!
 //! Depth first, so that few directories are open at either end. In a directory, names come in the order of
-//! inode numbers ([`walk::SLICE_NAMES_MAX`] at a time): disks keep inodes, and mostly the files' data, in
+//! inode numbers ([`SLICE_NAMES_MAX`] at a time): disks keep inodes, and mostly the files' data, in
 //! that order, while the order of a listing is random on ext4. It is the same order in every run over an
 //! unchanged tree, which is what resuming wants.
 //!
 //! # Bounds
 //!
 //! Memory does not grow with the tree. Names are held for one slice of one directory; of directories that
-//! are announced but not yet walked, at most [`walk::DIRS_PENDING_MAX`] (plus a few per level) are held, by
+//! are announced but not yet walked, at most [`DIRS_PENDING_MAX`] (plus a few per level) are held, by
 //! walking some before the rest of their parent is announced. That also keeps well below the number of
 //! entries that may be outstanding in the protocol, where an announced directory stays until it is listed.
-//! At most [`walk::OPEN_DIRS_MAX`] directories are open; those further up are opened again on the way back.
+//! At most [`OPEN_DIRS_MAX`] directories (and the top) are open; those further up are opened again on the way
+//! back. First names of hard links take [`LINKS_BYTES_MAX`].
 //!
 //! # What is carried
 //!
@@ -32,9 +33,9 @@ mod links;
 mod look;
 mod names;
 mod pool;
-mod walk;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -47,7 +48,9 @@ use look::Look;
 use pool::Looker;
 use walk::{Frame, SubListing};
 
+pub use links::LINKS_BYTES_MAX;
 pub use look::{XATTRS_BYTES_MAX, entry_of, identity_of};
+pub use walk::{DIRS_PENDING_MAX, OPEN_DIRS_MAX, SLICE_NAMES_MAX};
 
 /// Threads that look at names beside the one that walks. Looking waits for the disk or the server, not for
 /// the CPU, so the number does not follow the cores.
@@ -239,7 +242,8 @@ impl Scanner {
                     let why = "too many hard links are open: further names are copied as files of their own";
                     self.ready.push_back(ScanEvent::Warning { path: path.clone(), why: why.to_owned() });
                 }
-                seen.first.map_or_else(|| EntryKind::File(identity_of(&look.meta)), |target| EntryKind::HardLink { target })
+                seen.first
+                    .map_or_else(|| EntryKind::File(identity_of(&look.meta)), |target| EntryKind::HardLink { target })
             }
             Kind::File => EntryKind::File(identity_of(&look.meta)),
             Kind::Symlink => EntryKind::Symlink { target: look.target.clone() },

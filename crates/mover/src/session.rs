@@ -32,6 +32,9 @@ pub const DRAIN: Duration = Duration::from_secs(10);
 /// News from threads waiting for the session's task.
 pub const NEWS_MAX: usize = 1024;
 
+/// Changes while a command runs; it outlives the sessions that the command needs.
+pub type Steering = std::sync::Arc<tokio::sync::Mutex<mpsc::Receiver<Steer>>>;
+
 /// Why a session ended before its work was done.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
@@ -129,7 +132,7 @@ pub struct Context {
     /// Where events go.
     pub events: Option<mpsc::Sender<Event>>,
     /// Changes while it runs.
-    pub steer: Option<mpsc::Receiver<Steer>>,
+    pub steer: Option<Steering>,
     /// Turns true when this end is to stop.
     pub stop: watch::Receiver<bool>,
     /// Numbers of the agent.
@@ -216,9 +219,9 @@ impl Wire {
 }
 
 /// Sleeps until the steering end says something; for ever if there is none.
-pub async fn steered(steer: &mut Option<mpsc::Receiver<Steer>>) -> Steer {
-    if let Some(receiver) = steer {
-        if let Some(change) = receiver.recv().await {
+pub async fn steered(steer: &mut Option<Steering>) -> Steer {
+    if let Some(steering) = steer {
+        if let Some(change) = steering.lock().await.recv().await {
             return change;
         }
         *steer = None;

@@ -62,22 +62,11 @@ impl Copy {
         check_places(&args)?;
         let access = Access::new(&args.access, environment);
         let source = access.end(args.sources.clone(), None)?;
-        let destination = access.end(
-            vec![args.destination.clone()],
-            args.destination_token_file.as_deref(),
-        )?;
+        let destination = access.end(vec![args.destination.clone()], args.destination_token_file.as_deref())?;
         access.check_use(&[&source, &destination])?;
-        let kind = if args.choice.dry_run {
-            Kind::DryRun
-        } else {
-            Kind::Copy
-        };
-        let status = Status {
-            kind: "copy".into(),
-            what,
-            set_point_bps: args.transport.rate.bps(),
-            ..Status::default()
-        };
+        let kind = if args.choice.dry_run { Kind::DryRun } else { Kind::Copy };
+        let status =
+            Status { kind: "copy".into(), what, set_point_bps: args.transport.rate.bps(), ..Status::default() };
         let output_is_data = matches!(destination, End::Pipe);
         Ok(Copy {
             options: options(&args.choice)?,
@@ -91,12 +80,7 @@ impl Copy {
             settings: settings(&args.transport)?,
             hooks: hooks(args.hooks),
             limits: limits(&args.transport, environment)?,
-            digests: digests(
-                &args.choice,
-                args.output.report.as_deref(),
-                args.output.json,
-                output_is_data,
-            )?,
+            digests: digests(&args.choice, args.output.report.as_deref(), args.output.json, output_is_data)?,
             show: Show::new(args.output, kind, output_is_data, status, environment),
             source,
             destination,
@@ -122,12 +106,7 @@ impl Copy {
         })
     }
 
-    async fn go(
-        self,
-        lines: drive::Lines,
-        ends: drive::Ends,
-        outputs: &mut Outputs,
-    ) -> Result<Summary> {
+    async fn go(self, lines: drive::Lines, ends: drive::Ends, outputs: &mut Outputs) -> Result<Summary> {
         let families = Families::of(&self.limits.bind);
         let source = reach(self.source, families, self.show.is_quiet()).await?;
         let destination = match reach(self.destination, families, self.show.is_quiet()).await {
@@ -151,13 +130,7 @@ impl Copy {
                 DigestsTo::Nowhere | DigestsTo::Output => None,
             },
         };
-        let result = drive(
-            mover::copy(request, ends.events, ends.steer),
-            lines,
-            outputs,
-            WhenClosed::GoOn,
-        )
-        .await;
+        let result = drive(mover::copy(request, ends.events, ends.steer), lines, outputs, WhenClosed::GoOn).await;
         source.end().await;
         destination.end().await;
         result
@@ -167,11 +140,7 @@ impl Copy {
 /// For people, and for `longhaul session ls`.
 fn what(sources: &[Location], destination: &Location) -> String {
     let first = sources.first().map(ToString::to_string).unwrap_or_default();
-    let more = if sources.len() > 1 {
-        format!(" and {} more", sources.len() - 1)
-    } else {
-        String::new()
-    };
+    let more = if sources.len() > 1 { format!(" and {} more", sources.len() - 1) } else { String::new() };
     format!("{first}{more} -> {destination}")
 }
 
@@ -182,8 +151,7 @@ fn check_places(args: &CopyArgs) -> Result<()> {
     let is_agent = |place: &Location| matches!(place, Location::Agent(..));
     let is_ssh = |place: &Location| matches!(place, Location::Ssh(..));
     let is_remote = |place: &Location| is_agent(place) || is_ssh(place);
-    let both =
-        |is: &dyn Fn(&Location) -> bool| args.sources.iter().any(is) && is(&args.destination);
+    let both = |is: &dyn Fn(&Location) -> bool| args.sources.iter().any(is) && is(&args.destination);
     let choice = &args.choice;
     let reads_input = choice.files_from.as_deref() == Some(Path::new("-"));
     let rules = [
@@ -191,10 +159,7 @@ fn check_places(args: &CopyArgs) -> Result<()> {
             from_pipe && is_pipe(&args.destination),
             "from standard input to standard output there is nothing to move: one end must be a place",
         ),
-        (
-            from_pipe && reads_input,
-            "standard input cannot be both the data and the list of --files-from",
-        ),
+        (from_pipe && reads_input, "standard input cannot be both the data and the list of --files-from"),
         (
             from_pipe && choice.files_from.is_some(),
             "--files-from names files beneath a directory, and standard input is none",
@@ -203,10 +168,7 @@ fn check_places(args: &CopyArgs) -> Result<()> {
             from_pipe && (choice.sync || choice.delete),
             "--sync and --delete compare directories, and standard input is none",
         ),
-        (
-            is_pipe(&args.destination) && args.sources.len() > 1,
-            "standard output takes one source",
-        ),
+        (is_pipe(&args.destination) && args.sources.len() > 1, "standard output takes one source"),
         (
             is_pipe(&args.destination) && args.output.json,
             "standard output takes the data, so --json has no place there: use --report FILE",
@@ -262,11 +224,7 @@ fn options(choice: &ChoiceArgs) -> Result<CopyOptions> {
             "--dry-run reads no file, so there is no digest for --checksum: leave one of them",
         ),
     ])?;
-    let default = if choice.sync {
-        Overwrite::Changed
-    } else {
-        Overwrite::Always
-    };
+    let default = if choice.sync { Overwrite::Changed } else { Overwrite::Always };
     Ok(CopyOptions {
         overwrite: choice.overwrite.map_or(default, Overwrite::from),
         by_checksum: choice.by_checksum,
@@ -278,12 +236,7 @@ fn options(choice: &ChoiceArgs) -> Result<CopyOptions> {
     })
 }
 
-fn digests(
-    choice: &ChoiceArgs,
-    report: Option<&Path>,
-    json: bool,
-    output_is_data: bool,
-) -> Result<DigestsTo> {
+fn digests(choice: &ChoiceArgs, report: Option<&Path>, json: bool, output_is_data: bool) -> Result<DigestsTo> {
     let Some(kind) = choice.checksum else {
         return Ok(DigestsTo::Nowhere);
     };
@@ -291,9 +244,9 @@ fn digests(
         (Some(path), _) => Ok(DigestsTo::File(path.clone())),
         (None, Some(report)) => Ok(DigestsTo::File(beside(report, kind))),
         (None, None) if json => Ok(DigestsTo::Nowhere),
-        (None, None) if output_is_data => Err(usage(
-            "standard output takes the data: say with --digests FILE where the digest goes",
-        )),
+        (None, None) if output_is_data => {
+            Err(usage("standard output takes the data: say with --digests FILE where the digest goes"))
+        }
         (None, None) => Ok(DigestsTo::Output),
     }
 }

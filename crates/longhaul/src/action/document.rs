@@ -48,10 +48,7 @@ fn pages() -> Result<Vec<(String, Vec<u8>)>> {
 }
 
 fn collect(command: &Command, name: &str, pages: &mut Vec<(String, Vec<u8>)>) -> Result<()> {
-    for inner in command
-        .get_subcommands()
-        .filter(|inner| !inner.is_hide_set())
-    {
+    for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         collect(inner, &format!("{name}-{}", inner.get_name()), pages)?;
     }
     pages.push((name.to_owned(), page(command.clone(), name)?));
@@ -73,10 +70,7 @@ fn page(command: Command, name: &str) -> Result<Vec<u8>> {
         man.render_subcommands_section(&mut page)?;
     }
     page.extend(notes);
-    page.extend(preformatted(
-        "ENVIRONMENT",
-        ENVIRONMENT_HELP.trim_start_matches("Environment:\n"),
-    ));
+    page.extend(preformatted("ENVIRONMENT", ENVIRONMENT_HELP.trim_start_matches("Environment:\n")));
     exit_status(&mut page)?;
     Ok(page)
 }
@@ -92,18 +86,12 @@ fn synopsis(command: &Command) -> Vec<u8> {
 
 /// What stands below the options, its lines as they are.
 fn notes(command: &Command) -> Vec<u8> {
-    command
-        .get_after_help()
-        .map(|text| preformatted("NOTES", &text.to_string()))
-        .unwrap_or_default()
+    command.get_after_help().map(|text| preformatted("NOTES", &text.to_string())).unwrap_or_default()
 }
 
 fn preformatted(title: &str, text: &str) -> Vec<u8> {
     let mut roff = Roff::new();
-    roff.control("SH", [title])
-        .control("nf", [])
-        .text([roman(text)])
-        .control("fi", []);
+    roff.control("SH", [title]).control("nf", []).text([roman(text)]).control("fi", []);
     roff.render().into_bytes()
 }
 
@@ -111,9 +99,7 @@ fn exit_status(page: &mut impl Write) -> Result<()> {
     let mut roff = Roff::new();
     roff.control("SH", ["EXIT STATUS"]);
     for (code, meaning) in exit::TABLE {
-        roff.control("TP", [])
-            .text([bold(code.to_string())])
-            .text([roman(*meaning)]);
+        roff.control("TP", []).text([bold(code.to_string())]).text([roman(*meaning)]);
     }
     Ok(roff.to_writer(page)?)
 }
@@ -134,9 +120,6 @@ fn every_command_has_a_page() {
     }
     for (name, page) in &pages {
         let text = String::from_utf8_lossy(page);
-        assert!(
-            text.contains("EXIT STATUS") && text.contains(&name.to_uppercase()),
-            "{name}"
-        );
+        assert!(text.contains("EXIT STATUS") && text.contains(&name.to_uppercase()), "{name}");
     }
 }

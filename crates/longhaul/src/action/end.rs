@@ -75,10 +75,7 @@ impl<'a> Access<'a> {
     /// # Errors
     /// When the places are on several hosts, or what lets us in is missing.
     pub(crate) fn end(&self, mut places: Vec<Location>, token_file: Option<&Path>) -> Result<End> {
-        let first = places
-            .first()
-            .cloned()
-            .ok_or_else(|| usage("a source is missing"))?;
+        let first = places.first().cloned().ok_or_else(|| usage("a source is missing"))?;
         if let Some(other) = places.iter().find(|place| !same_host(&first, place)) {
             return Err(usage(format!(
                 "all sources are on one host, but {first} and {other} are not: copy them one after the other"
@@ -90,14 +87,10 @@ impl<'a> Access<'a> {
             }
             Location::Pipe => End::Pipe,
             Location::Local(_) => End::Local(places.drain(..).filter_map(local).collect()),
-            Location::Agent(agent, _) => End::Agent(
-                self.agent(agent, token_file)?,
-                places.drain(..).filter_map(remote).collect(),
-            ),
-            Location::Ssh(host, _) => End::Ssh(
-                self.ssh(host)?,
-                places.drain(..).filter_map(remote).collect(),
-            ),
+            Location::Agent(agent, _) => {
+                End::Agent(self.agent(agent, token_file)?, places.drain(..).filter_map(remote).collect())
+            }
+            Location::Ssh(host, _) => End::Ssh(self.ssh(host)?, places.drain(..).filter_map(remote).collect()),
         })
     }
 
@@ -112,21 +105,14 @@ impl<'a> Access<'a> {
             (Some(pin), _) | (None, Some(pin)) => Trust::Pinned(pin),
             (None, None) => Trust::KnownHosts(KnownHosts::new(self.known_hosts()?)),
         };
-        Ok(AgentEnd {
-            agent,
-            token,
-            trust,
-        })
+        Ok(AgentEnd { agent, token, trust })
     }
 
     fn token(&self, agent: &Agent, token_file: Option<&Path>) -> Result<String> {
         if let Some(path) = token_file.or(self.args.token_file.as_deref()) {
-            let text = std::fs::read_to_string(path)
-                .with_context(|| format!("cannot read the token file {}", path.display()));
-            return token(
-                &text.map_err(crate::exit::as_usage)?,
-                &path.display().to_string(),
-            );
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("cannot read the token file {}", path.display()));
+            return token(&text.map_err(crate::exit::as_usage)?, &path.display().to_string());
         }
         match &self.environment.token {
             Some(text) => token(text, "LONGHAUL_TOKEN"),
@@ -137,12 +123,7 @@ impl<'a> Access<'a> {
     }
 
     fn known_hosts(&self) -> Result<PathBuf> {
-        let default = || {
-            self.environment
-                .state_home
-                .as_ref()
-                .map(|state| state.join("longhaul/known_hosts"))
-        };
+        let default = || self.environment.state_home.as_ref().map(|state| state.join("longhaul/known_hosts"));
         let path = self.args.known_hosts.clone().or_else(default);
         path.ok_or_else(|| usage("there is no place for pinned fingerprints: set HOME or XDG_STATE_HOME, or give --known-hosts or --fingerprint"))
     }
@@ -163,35 +144,13 @@ impl<'a> Access<'a> {
     /// # Errors
     /// When there is one.
     pub(crate) fn check_use(&self, ends: &[&End]) -> Result<()> {
-        let agents = ends
-            .iter()
-            .filter(|end| matches!(end, End::Agent(..)))
-            .count();
-        let hosts = ends
-            .iter()
-            .filter(|end| matches!(end, End::Ssh(..)))
-            .count();
+        let agents = ends.iter().filter(|end| matches!(end, End::Agent(..))).count();
+        let hosts = ends.iter().filter(|end| matches!(end, End::Ssh(..))).count();
         let needless = [
-            (
-                hosts == 0 && self.args.reverse_connect,
-                "--reverse-connect",
-                "host:/path",
-            ),
-            (
-                hosts == 0 && self.args.ssh_port_range.is_some(),
-                "--ssh-port-range",
-                "host:/path",
-            ),
-            (
-                agents == 0 && self.args.fingerprint.is_some(),
-                "--fingerprint",
-                "lh://host/path",
-            ),
-            (
-                agents == 0 && self.args.token_file.is_some(),
-                "--token-file",
-                "lh://host/path",
-            ),
+            (hosts == 0 && self.args.reverse_connect, "--reverse-connect", "host:/path"),
+            (hosts == 0 && self.args.ssh_port_range.is_some(), "--ssh-port-range", "host:/path"),
+            (agents == 0 && self.args.fingerprint.is_some(), "--fingerprint", "lh://host/path"),
+            (agents == 0 && self.args.token_file.is_some(), "--token-file", "lh://host/path"),
         ];
         if let Some((_, option, place)) = needless.iter().find(|(found, ..)| *found) {
             return Err(usage(format!("{option} is for {place}, and none is given")));
@@ -230,13 +189,8 @@ fn remote(place: Location) -> Option<Vec<u8>> {
 
 fn token(text: &str, from: &str) -> Result<String> {
     let text = text.trim();
-    if text.is_empty()
-        || text.len() > TOKEN_BYTES_MAX
-        || text.contains(|c: char| c.is_whitespace() || c.is_control())
-    {
-        return Err(usage(format!(
-            "{from} holds no token: it is one line without spaces"
-        )));
+    if text.is_empty() || text.len() > TOKEN_BYTES_MAX || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Err(usage(format!("{from} holds no token: it is one line without spaces")));
     }
     Ok(text.to_owned())
 }

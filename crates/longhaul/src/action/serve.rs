@@ -46,16 +46,8 @@ impl Serve {
             }),
             io: environment.io,
         };
-        let config = Config::load(
-            args.config.as_deref(),
-            &overrides,
-            &agent::Environment::of_process(),
-        )?;
-        Ok(if args.check {
-            Serve::Checked(Box::new(config))
-        } else {
-            Serve::Agent(Box::new(config))
-        })
+        let config = Config::load(args.config.as_deref(), &overrides, &agent::Environment::of_process())?;
+        Ok(if args.check { Serve::Checked(Box::new(config)) } else { Serve::Agent(Box::new(config)) })
     }
 
     /// Runs it.
@@ -73,15 +65,7 @@ impl Serve {
                 // What is logged appears at the other end, on the user's terminal.
                 super::log_to_stderr("warn");
                 block_on(async {
-                    Ok(
-                        agent::oneshot(
-                            options,
-                            tokio::io::stdin(),
-                            tokio::io::stdout(),
-                            signals()?,
-                        )
-                        .await?,
-                    )
+                    Ok(agent::oneshot(options, tokio::io::stdin(), tokio::io::stdout(), signals()?).await?)
                 })?;
             }
         }
@@ -112,15 +96,10 @@ fn reached_at(connection: &str) -> Option<IpAddr> {
 }
 
 fn log(format: Log) {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("LONGHAUL_LOG")
-        .unwrap_or_else(|_| LOG_DEFAULT.into());
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr);
+    let filter = tracing_subscriber::EnvFilter::try_from_env("LONGHAUL_LOG").unwrap_or_else(|_| LOG_DEFAULT.into());
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
-        Log::Human => builder
-            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
-            .init(),
+        Log::Human => builder.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).init(),
         Log::Json => builder.json().flatten_event(true).init(),
     }
 }
@@ -138,11 +117,7 @@ fn checked(config: &Config) -> String {
         text.push_str(&format!(
             "root       {} ({})\n",
             root.written(),
-            if root.write() {
-                "read and write"
-            } else {
-                "read only"
-            }
+            if root.write() { "read and write" } else { "read only" }
         ));
     }
     text
@@ -150,13 +125,7 @@ fn checked(config: &Config) -> String {
 
 #[test]
 fn the_address_that_ssh_reached() {
-    assert_eq!(
-        reached_at("192.0.2.7 51234 192.0.2.1 22"),
-        "192.0.2.1".parse().ok()
-    );
-    assert_eq!(
-        reached_at("2001:db8::7 51234 2001:db8::1 22"),
-        "2001:db8::1".parse().ok()
-    );
+    assert_eq!(reached_at("192.0.2.7 51234 192.0.2.1 22"), "192.0.2.1".parse().ok());
+    assert_eq!(reached_at("2001:db8::7 51234 2001:db8::1 22"), "2001:db8::1".parse().ok());
     assert_eq!(reached_at(""), None);
 }

@@ -22,10 +22,7 @@ pub(crate) struct Session {
 impl Session {
     /// There is nothing to check that clap did not.
     pub(crate) fn of(what: SessionWhat, environment: &Environment) -> Session {
-        Session {
-            what,
-            place: Place::of(environment),
-        }
+        Session { what, place: Place::of(environment) }
     }
 
     /// Asks.
@@ -36,17 +33,10 @@ impl Session {
         match self.what {
             SessionWhat::Ls { json } => list(&self.place, json)?,
             SessionWhat::Set(args) => {
-                let rate = args.rate.map(|set_point| {
-                    (
-                        Request::Rate {
-                            rate: set_point.to_string(),
-                        },
-                        format!("rate {set_point}"),
-                    )
-                });
-                let streams = args
-                    .streams
-                    .map(|n| (Request::Streams { n }, format!("{n} streams")));
+                let rate = args
+                    .rate
+                    .map(|set_point| (Request::Rate { rate: set_point.to_string() }, format!("rate {set_point}")));
+                let streams = args.streams.map(|n| (Request::Streams { n }, format!("{n} streams")));
                 for (request, change) in rate.into_iter().chain(streams) {
                     let status = client::request(&self.place, &args.id, &request)?;
                     print(format!("session {}: {change}\n", short(&status)))?;
@@ -54,10 +44,7 @@ impl Session {
             }
             SessionWhat::Stop { id } => {
                 let status = client::request(&self.place, &id, &Request::Stop)?;
-                print(format!(
-                    "session {}: stopping; the same command continues where it was\n",
-                    short(&status)
-                ))?;
+                print(format!("session {}: stopping; the same command continues where it was\n", short(&status)))?;
             }
         }
         Ok(exit::DONE)
@@ -70,14 +57,8 @@ fn list(place: &Place, json: bool) -> Result<()> {
         return print(format!("{}\n", json!({ "sessions": sessions })));
     }
     let mut text = HEADER.to_owned();
-    sessions
-        .iter()
-        .for_each(|status| text.push_str(&row(status)));
-    print(if sessions.is_empty() {
-        "no session runs here\n".to_owned()
-    } else {
-        text
-    })
+    sessions.iter().for_each(|status| text.push_str(&row(status)));
+    print(if sessions.is_empty() { "no session runs here\n".to_owned() } else { text })
 }
 
 fn short(status: &Status) -> &str {
@@ -87,15 +68,8 @@ fn short(status: &Status) -> &str {
 const HEADER: &str = "ID        DONE      OF        RATE         LIMIT        N    WHAT\n";
 
 fn row(status: &Status) -> String {
-    let total = if status.bytes_total == 0 {
-        "-".to_owned()
-    } else {
-        bytes(status.bytes_total)
-    };
-    let set_point = status.set_point_bps.map_or_else(
-        || "off".to_owned(),
-        |bps| units::Rate::from_bps(bps).to_string(),
-    );
+    let total = if status.bytes_total == 0 { "-".to_owned() } else { bytes(status.bytes_total) };
+    let set_point = status.set_point_bps.map_or_else(|| "off".to_owned(), |bps| units::Rate::from_bps(bps).to_string());
     let line = format!(
         "{:<8}  {:<8}  {total:<8}  {:<11}  {set_point:<11}  {:<3}  {} {}",
         short(status),
@@ -114,10 +88,7 @@ fn columns_stand_under_their_heads() {
     let status = Status {
         session: "3f2a9c01d2e3".into(),
         kind: "copy".into(),
-        what: format!(
-            "/data/run7 -> lh://dtn.example.org:4810/{}",
-            "x".repeat(100)
-        ),
+        what: format!("/data/run7 -> lh://dtn.example.org:4810/{}", "x".repeat(100)),
         bytes_done: 123_456_789_012,
         bytes_total: 987_654_321_000,
         rate_bps: 941_234_567_891,
@@ -127,9 +98,7 @@ fn columns_stand_under_their_heads() {
     };
     let row = row(&status);
     assert!(
-        row.starts_with(
-            "3f2a9c01  123.5 GB  987.7 GB  941.2 Gb/s   1 Tb/s       16   copy /data/run7 ->"
-        ),
+        row.starts_with("3f2a9c01  123.5 GB  987.7 GB  941.2 Gb/s   1 Tb/s       16   copy /data/run7 ->"),
         "{row}"
     );
     assert_eq!(HEADER.find("WHAT"), row.find("copy"));

@@ -40,9 +40,7 @@ pub(super) fn settings(args: &TransportArgs) -> Result<Settings> {
 /// When a value cannot be.
 pub(super) fn limits(args: &TransportArgs, environment: &Environment) -> Result<Limits> {
     if args.timeout.get().is_zero() {
-        return Err(usage(
-            "--timeout 0s would give up at once: leave it away, or give a longer one",
-        ));
+        return Err(usage("--timeout 0s would give up at once: leave it away, or give a longer one"));
     }
     if args.memory < Bytes::new(args.chunk_size.get().saturating_mul(MEMORY_CHUNKS_MIN)) {
         return Err(usage(format!(
@@ -50,30 +48,18 @@ pub(super) fn limits(args: &TransportArgs, environment: &Environment) -> Result<
             args.memory, args.chunk_size
         )));
     }
-    Ok(Limits {
-        memory: args.memory,
-        bind: args.bind.clone(),
-        timeout: args.timeout.get(),
-        io: environment.io,
-    })
+    Ok(Limits { memory: args.memory, bind: args.bind.clone(), timeout: args.timeout.get(), io: environment.io })
 }
 
 /// With fewer buffers the pipeline from disk to network could not flow.
 const MEMORY_CHUNKS_MIN: u64 = 8;
 
 fn chunk_size(size: Bytes) -> Result<u32> {
-    let fits = u32::try_from(size.get())
-        .ok()
-        .filter(|size| (CHUNK_SIZE_MIN..=CHUNK_SIZE_MAX).contains(size));
+    let fits = u32::try_from(size.get()).ok().filter(|size| (CHUNK_SIZE_MIN..=CHUNK_SIZE_MAX).contains(size));
     let aligned = fits.filter(|_| size.get().is_multiple_of(CHUNK_ALIGN));
     aligned.ok_or_else(|| {
-        let (least, most) = (
-            Bytes::new(CHUNK_SIZE_MIN.into()),
-            Bytes::new(CHUNK_SIZE_MAX.into()),
-        );
-        usage(format!(
-            "--chunk-size {size:#} is not a multiple of 4 KiB from {least:#} to {most:#}"
-        ))
+        let (least, most) = (Bytes::new(CHUNK_SIZE_MIN.into()), Bytes::new(CHUNK_SIZE_MAX.into()));
+        usage(format!("--chunk-size {size:#} is not a multiple of 4 KiB from {least:#} to {most:#}"))
     })
 }
 
@@ -101,12 +87,7 @@ mod tests {
     #[test]
     fn chunk_sizes() {
         assert_eq!(chunk_size(Bytes::mib(4)).unwrap(), 4 << 20);
-        for bad in [
-            Bytes::kib(128),
-            Bytes::mib(65),
-            Bytes::new(4_000_000),
-            Bytes::gib(5),
-        ] {
+        for bad in [Bytes::kib(128), Bytes::mib(65), Bytes::new(4_000_000), Bytes::gib(5)] {
             assert!(chunk_size(bad).is_err(), "{bad}");
         }
     }
@@ -114,10 +95,6 @@ mod tests {
     #[test]
     fn names_of_congestion_controls() {
         assert_eq!(congestion("bbr").unwrap(), "bbr");
-        assert!(
-            ["", "a b", "0123456789abcdef", "ü"]
-                .iter()
-                .all(|bad| congestion(bad).is_err())
-        );
+        assert!(["", "a b", "0123456789abcdef", "ü"].iter().all(|bad| congestion(bad).is_err()));
     }
 }

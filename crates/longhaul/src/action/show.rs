@@ -46,10 +46,7 @@ impl Show {
             report: args.report,
             kind,
             output_is_data,
-            status: Status {
-                pid: std::process::id(),
-                ..status
-            },
+            status: Status { pid: std::process::id(), ..status },
             place: Place::of(environment),
         }
     }
@@ -70,13 +67,9 @@ impl Show {
         }
         outputs.add(Control::new(self.place.clone(), self.status.clone(), steer));
         match (self.json, self.quiet) {
-            (true, quiet) => outputs.add(Json {
-                summary_only: quiet,
-            }),
+            (true, quiet) => outputs.add(Json { summary_only: quiet }),
             (false, true) => outputs.add(Quiet),
-            (false, false) => {
-                outputs.add(Human::new(self.progress, self.kind, self.output_is_data))
-            }
+            (false, false) => outputs.add(Human::new(self.progress, self.kind, self.output_is_data)),
         }
         Ok(outputs)
     }

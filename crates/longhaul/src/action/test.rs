@@ -48,32 +48,20 @@ impl Throughput {
     pub(crate) fn of(args: ThroughputArgs, environment: &Environment) -> Result<Throughput> {
         let (duration, interval) = (args.duration.get(), args.interval.get());
         if duration.is_zero() || duration > DURATION_MAX {
-            return Err(usage(format!(
-                "--duration {} is not between 0 and 24 h",
-                args.duration
-            )));
+            return Err(usage(format!("--duration {} is not between 0 and 24 h", args.duration)));
         }
         if interval < INTERVAL_MIN {
-            return Err(usage(format!(
-                "--interval {} is too short: 100ms is the least",
-                args.interval
-            )));
+            return Err(usage(format!("--interval {} is too short: 100ms is the least", args.interval)));
         }
         if args.sweep && args.transport.streams != Streams::Auto {
-            return Err(usage(
-                "--sweep tries numbers of streams, --streams names one: leave one of them",
-            ));
+            return Err(usage("--sweep tries numbers of streams, --streams names one: leave one of them"));
         }
         let what = format!("throughput {}", args.host);
         let access = Access::new(&args.access, environment);
         let host = access.end(vec![args.host.clone()], None)?;
         access.check_use(&[&host])?;
-        let status = Status {
-            kind: "test".into(),
-            what,
-            set_point_bps: args.transport.rate.bps(),
-            ..Status::default()
-        };
+        let status =
+            Status { kind: "test".into(), what, set_point_bps: args.transport.rate.bps(), ..Status::default() };
         Ok(Throughput {
             host,
             settings: settings(&args.transport)?,
@@ -101,18 +89,8 @@ impl Throughput {
         })
     }
 
-    async fn go(
-        self,
-        lines: drive::Lines,
-        ends: drive::Ends,
-        outputs: &mut Outputs,
-    ) -> Result<Summary> {
-        let reached = reach(
-            self.host,
-            Families::of(&self.limits.bind),
-            self.show.is_quiet(),
-        )
-        .await?;
+    async fn go(self, lines: drive::Lines, ends: drive::Ends, outputs: &mut Outputs) -> Result<Summary> {
+        let reached = reach(self.host, Families::of(&self.limits.bind), self.show.is_quiet()).await?;
         let Place::Agent(remote, _) = &reached.place else {
             unreachable!("the far end of a test is parsed as an agent or a host");
         };
@@ -126,13 +104,7 @@ impl Throughput {
             sweep: self.sweep,
             limits: self.limits,
         };
-        let result = drive(
-            mover::test(request, ends.events, ends.steer),
-            lines,
-            outputs,
-            WhenClosed::Stop,
-        )
-        .await;
+        let result = drive(mover::test(request, ends.events, ends.steer), lines, outputs, WhenClosed::Stop).await;
         reached.end().await;
         result
     }

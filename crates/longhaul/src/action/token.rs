@@ -27,15 +27,8 @@ pub(super) fn run(what: TokenWhat) -> Result<u8> {
 
 /// The agent's configuration and its store.
 fn open(args: &StateArgs) -> Result<(Config, TokenStore)> {
-    let overrides = Overrides {
-        state_dir: args.state_dir.clone(),
-        ..Overrides::default()
-    };
-    let config = Config::load(
-        args.config.as_deref(),
-        &overrides,
-        &agent::Environment::of_process(),
-    )?;
+    let overrides = Overrides { state_dir: args.state_dir.clone(), ..Overrides::default() };
+    let config = Config::load(args.config.as_deref(), &overrides, &agent::Environment::of_process())?;
     let store = TokenStore::open(config.state_dir())?;
     Ok((config, store))
 }
@@ -58,11 +51,7 @@ fn new(args: NewArgs) -> Result<()> {
         record["token"] = Value::String(issued.text);
         return print(format!("{record}\n"));
     }
-    note(&format!(
-        "token {} ({}): it is shown this once",
-        issued.token.name,
-        scope(&issued.token.scope)
-    ));
+    note(&format!("token {} ({}): it is shown this once", issued.token.name, scope(&issued.token.scope)));
     print(format!("{}\n", issued.text))
 }
 
@@ -81,12 +70,7 @@ fn list(args: &ListArgs) -> Result<()> {
         text.push_str(&row("ID", "NAME", "EXPIRES", "MAY"));
     }
     for token in &tokens {
-        text.push_str(&row(
-            &token.id,
-            &token.name,
-            &expiry(token, now),
-            &scope(&token.scope),
-        ));
+        text.push_str(&row(&token.id, &token.name, &expiry(token, now), &scope(&token.scope)));
     }
     print(text)
 }
@@ -96,10 +80,7 @@ fn revoke(args: &RevokeArgs) -> Result<()> {
     for id in &args.ids {
         let name = store.revoke(id)?;
         if name == "main" {
-            note(&format!(
-                "the main token is another one now: {}",
-                store.main_file().display()
-            ));
+            note(&format!("the main token is another one now: {}", store.main_file().display()));
         } else {
             note(&format!("token {name} is revoked"));
         }
@@ -116,10 +97,7 @@ fn row(id: &str, name: &str, expires: &str, scope: &str) -> String {
 fn expiry(token: &Token, now: SystemTime) -> String {
     match token.expires {
         None => "never".into(),
-        Some(at) => at.duration_since(now).map_or_else(
-            |_| "expired".into(),
-            |left| format!("in {}", Span::new(left)),
-        ),
+        Some(at) => at.duration_since(now).map_or_else(|_| "expired".into(), |left| format!("in {}", Span::new(left))),
     }
 }
 
@@ -136,8 +114,7 @@ fn scope(scope: &Scope) -> String {
 
 fn record(token: &Token) -> Value {
     let seconds = |at: SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let paths =
-        |paths: &[agent::path::AbsPath]| paths.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let paths = |paths: &[agent::path::AbsPath]| paths.iter().map(ToString::to_string).collect::<Vec<_>>();
     json!({
         "id": token.id,
         "name": token.name,

@@ -127,9 +127,7 @@ pub(crate) struct ChoiceArgs {
 
 /// Programs run at this side.
 #[derive(Debug, Clone, Args)]
-#[command(
-    next_help_heading = "Hooks (run at this side; an agent runs only those of its own configuration)"
-)]
+#[command(next_help_heading = "Hooks (run at this side; an agent runs only those of its own configuration)")]
 pub(crate) struct HookArgs {
     /// Run before each file is read or written
     #[arg(long, value_name = "CMD")]
@@ -167,14 +165,9 @@ impl CopyArgs {
 impl HookArgs {
     /// True if there is one.
     pub(crate) fn is_some(&self) -> bool {
-        [
-            &self.hook_before_file,
-            &self.hook_after_file,
-            &self.hook_before_dataset,
-            &self.hook_after_dataset,
-        ]
-        .iter()
-        .any(|hook| hook.is_some())
+        [&self.hook_before_file, &self.hook_after_file, &self.hook_before_dataset, &self.hook_after_dataset]
+            .iter()
+            .any(|hook| hook.is_some())
     }
 }
 
@@ -183,9 +176,7 @@ impl ChoiceArgs {
     fn take_order(&mut self, matches: &ArgMatches) {
         let indexed = |name: &str, include: bool, globs: &[String]| {
             let at = matches.indices_of(name).into_iter().flatten();
-            at.zip(globs.to_vec())
-                .map(|(at, glob)| (at, FilterRule { include, glob }))
-                .collect::<Vec<_>>()
+            at.zip(globs.to_vec()).map(|(at, glob)| (at, FilterRule { include, glob })).collect::<Vec<_>>()
         };
         let mut all = indexed("include", true, &self.include);
         all.extend(indexed("exclude", false, &self.exclude));

@@ -34,27 +34,13 @@ const DSCP_MAX: u8 = 63;
 /// # Errors
 /// When it is neither.
 pub(crate) fn parse(text: &str) -> Result<u8, String> {
-    let named = NAMES
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(text))
-        .map(|(_, value)| *value);
-    let point = named
-        .or_else(|| text.parse().ok())
-        .filter(|point| *point <= DSCP_MAX);
-    point.ok_or_else(|| {
-        format!("a DSCP is a number from 0 to {DSCP_MAX} or a name such as le, cs1, af11 or ef")
-    })
+    let named = NAMES.iter().find(|(name, _)| name.eq_ignore_ascii_case(text)).map(|(_, value)| *value);
+    let point = named.or_else(|| text.parse().ok()).filter(|point| *point <= DSCP_MAX);
+    point.ok_or_else(|| format!("a DSCP is a number from 0 to {DSCP_MAX} or a name such as le, cs1, af11 or ef"))
 }
 
 #[test]
 fn numbers_and_names() {
-    assert_eq!(
-        ["0", "63", "le", "EF", "af43"].map(|text| parse(text).ok()),
-        [0, 63, 1, 46, 38].map(Some)
-    );
-    assert!(
-        ["64", "-1", "", "af14"]
-            .iter()
-            .all(|bad| parse(bad).is_err())
-    );
+    assert_eq!(["0", "63", "le", "EF", "af43"].map(|text| parse(text).ok()), [0, 63, 1, 46, 38].map(Some));
+    assert!(["64", "-1", "", "af14"].iter().all(|bad| parse(bad).is_err()));
 }

@@ -73,7 +73,7 @@ pub(crate) struct AccessArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// Fingerprint that the agent must have, sha256:<hex>; nothing is pinned then
+    /// Fingerprint that the agent must have, sha256:HEX; nothing is pinned then
     #[arg(long, value_name = "SHA256")]
     pub(crate) fingerprint: Option<Fingerprint>,
 

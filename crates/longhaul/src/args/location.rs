@@ -80,9 +80,7 @@ impl Location {
     pub(crate) fn parse(text: OsString) -> Result<Location, NoLocation> {
         let location = Location::split(text)?;
         match &location {
-            Location::Agent(agent, path) if path.is_empty() => {
-                no(format!("a path is missing: write {agent}/path"))
-            }
+            Location::Agent(agent, path) if path.is_empty() => no(format!("a path is missing: write {agent}/path")),
             Location::Ssh(host, path) => Ok(Location::Ssh(host.clone(), from_home(path)?)),
             _ => Ok(location),
         }
@@ -97,12 +95,8 @@ impl Location {
             return Ok(Location::Pipe);
         }
         if let Some(rest) = bytes.strip_prefix(b"lh://") {
-            let (authority, path) =
-                rest.split_at(rest.iter().position(|b| *b == b'/').unwrap_or(rest.len()));
-            return Ok(Location::Agent(
-                Agent::parse(utf8(authority)?)?,
-                path.to_vec(),
-            ));
+            let (authority, path) = rest.split_at(rest.iter().position(|b| *b == b'/').unwrap_or(rest.len()));
+            return Ok(Location::Agent(Agent::parse(utf8(authority)?)?, path.to_vec()));
         }
         match colon(bytes) {
             None => Ok(Location::Local(PathBuf::from(text))),
@@ -136,12 +130,10 @@ impl Location {
             return agent(&format!("[{whole}]"));
         }
         match colon(bytes) {
-            Some(at) if at + 1 == bytes.len() => {
-                Ok(Location::Ssh(SshHost::parse(&whole[..at])?, Vec::new()))
+            Some(at) if at + 1 == bytes.len() => Ok(Location::Ssh(SshHost::parse(&whole[..at])?, Vec::new())),
+            _ if whole.contains('@') && !whole.starts_with("sha256:") => {
+                no(format!("for a host reached over ssh write {whole}: with a colon at the end"))
             }
-            _ if whole.contains('@') && !whole.starts_with("sha256:") => no(format!(
-                "for a host reached over ssh write {whole}: with a colon at the end"
-            )),
             _ => agent(whole),
         }
     }
@@ -185,9 +177,7 @@ impl HostPort {
             None if text.matches(':').count() > 1 => {
                 return no(format!("an IPv6 address is written in brackets: [{text}]"));
             }
-            None => text
-                .split_once(':')
-                .map_or((text, None), |(host, port)| (host, Some(port))),
+            None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
         };
         let port = match port_text {
             None => port,
@@ -196,10 +186,7 @@ impl HostPort {
                 _ => return no(format!("`{digits}` is no port: 1 to 65535")),
             },
         };
-        Ok(HostPort {
-            host: host_name(host)?.to_owned(),
-            port,
-        })
+        Ok(HostPort { host: host_name(host)?.to_owned(), port })
     }
 }
 
@@ -207,28 +194,16 @@ impl SshHost {
     /// `[user@]host`, the host perhaps in brackets.
     fn parse(text: &str) -> Result<SshHost, NoLocation> {
         // As ssh does: a login may contain an @, a host may not.
-        let (user, host) = text
-            .rsplit_once('@')
-            .map_or((None, text), |(user, host)| (Some(user), host));
-        let host = host
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-            .unwrap_or(host);
+        let (user, host) = text.rsplit_once('@').map_or((None, text), |(user, host)| (Some(user), host));
+        let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
         let user = match user {
             // A leading hyphen would be read as an option by ssh.
-            Some(user)
-                if user.is_empty()
-                    || user.starts_with('-')
-                    || user.contains(char::is_whitespace) =>
-            {
+            Some(user) if user.is_empty() || user.starts_with('-') || user.contains(char::is_whitespace) => {
                 return no(format!("`{user}` is no login name"));
             }
             user => user.map(str::to_owned),
         };
-        Ok(SshHost {
-            user,
-            host: host_name(host)?.to_owned(),
-        })
+        Ok(SshHost { user, host: host_name(host)?.to_owned() })
     }
 }
 
@@ -240,9 +215,9 @@ fn from_home(path: &[u8]) -> Result<Vec<u8>, NoLocation> {
         Some(b"" | b"/") => Ok(b"./".to_vec()),
         Some(rest) => match rest.strip_prefix(b"/") {
             Some(beneath) if !beneath.starts_with(b"/") => Ok(beneath.to_vec()),
-            _ => no(
-                "no shell looks up ~ at the far end: write an absolute path, or one that begins at your home there",
-            ),
+            _ => {
+                no("no shell looks up ~ at the far end: write an absolute path, or one that begins at your home there")
+            }
         },
     }
 }
@@ -274,8 +249,7 @@ fn colon(bytes: &[u8]) -> Option<usize> {
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str, NoLocation> {
-    std::str::from_utf8(bytes)
-        .or_else(|_| no("a host name is not UTF-8; write ./ before a local name with a colon"))
+    std::str::from_utf8(bytes).or_else(|_| no("a host name is not UTF-8; write ./ before a local name with a colon"))
 }
 
 impl fmt::Display for Location {
@@ -299,13 +273,7 @@ impl fmt::Display for Location {
 fn show_bytes(bytes: &[u8], f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let text = OsString::from_vec(bytes.to_vec());
     let text = text.to_string_lossy();
-    text.chars().try_for_each(|c| {
-        if c.is_control() {
-            write!(f, "{}", c.escape_default())
-        } else {
-            write!(f, "{c}")
-        }
-    })
+    text.chars().try_for_each(|c| if c.is_control() { write!(f, "{}", c.escape_default()) } else { write!(f, "{c}") })
 }
 
 impl fmt::Display for Agent {
@@ -334,11 +302,7 @@ impl fmt::Display for SshHost {
         if let Some(user) = &self.user {
             write!(f, "{user}@")?;
         }
-        if self.host.contains(':') {
-            write!(f, "[{}]", self.host)
-        } else {
-            f.write_str(&self.host)
-        }
+        if self.host.contains(':') { write!(f, "[{}]", self.host) } else { f.write_str(&self.host) }
     }
 }
 

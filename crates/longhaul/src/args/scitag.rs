@@ -47,19 +47,11 @@ impl FromStr for SciTag {
         let number = |text: &str| text.parse::<u32>().map_err(|_| NoTag);
         let (experiment, activity) = match text.split_once(':') {
             Some((experiment, activity)) => (number(experiment)?, number(activity)?),
-            None => (
-                number(text)? >> ACTIVITY_BITS,
-                number(text)? & ((1 << ACTIVITY_BITS) - 1),
-            ),
+            None => (number(text)? >> ACTIVITY_BITS, number(text)? & ((1 << ACTIVITY_BITS) - 1)),
         };
         let fits = |value: u32, bits: u32| (1..1 << bits).contains(&value);
         let known = fits(experiment, EXPERIMENT_BITS) && fits(activity, ACTIVITY_BITS);
-        known
-            .then_some(SciTag {
-                experiment,
-                activity,
-            })
-            .ok_or(NoTag)
+        known.then_some(SciTag { experiment, activity }).ok_or(NoTag)
     }
 }
 
@@ -90,19 +82,9 @@ mod tests {
 
     #[test]
     fn bits_stand_where_the_specification_has_them() {
-        let cases = [
-            ("1:1", 0x20004),
-            ("2:2", 0x10008),
-            ("3:17", 0x30044),
-            ("23:1", 0x3a004),
-            ("511:63", 0x3fefc),
-        ];
+        let cases = [("1:1", 0x20004), ("2:2", 0x10008), ("3:17", 0x30044), ("23:1", 0x3a004), ("511:63", 0x3fefc)];
         for (text, label) in cases {
-            assert_eq!(
-                text.parse::<SciTag>().unwrap().flow_label(0),
-                label,
-                "{text}"
-            );
+            assert_eq!(text.parse::<SciTag>().unwrap().flow_label(0), label, "{text}");
         }
     }
 
@@ -113,11 +95,7 @@ mod tests {
         assert_eq!(tag.flow_label(u32::MAX) & ENTROPY, ENTROPY);
         assert_eq!(ENTROPY, 0xC0103);
         let all: SciTag = "511:63".parse().unwrap();
-        assert_eq!(
-            all.flow_label(u32::MAX),
-            LABEL_MAX,
-            "every bit has one meaning"
-        );
+        assert_eq!(all.flow_label(u32::MAX), LABEL_MAX, "every bit has one meaning");
     }
 
     #[test]
@@ -125,9 +103,7 @@ mod tests {
         assert_eq!("65".parse::<SciTag>(), "1:1".parse());
         assert_eq!("209".parse::<SciTag>(), "3:17".parse());
         assert_eq!("32767".parse::<SciTag>(), "511:63".parse());
-        for bad in [
-            "", "0", "64", "128", "32768", "1:0", "0:1", "512:1", "1:64", "-1", "x", "1:1:1",
-        ] {
+        for bad in ["", "0", "64", "128", "32768", "1:0", "0:1", "512:1", "1:64", "-1", "x", "1:1:1"] {
             assert_eq!(bad.parse::<SciTag>(), Err(NoTag), "{bad}");
         }
     }

@@ -8,18 +8,11 @@ use clap::error::ErrorKind;
 use super::*;
 
 fn parsed(line: &str) -> Result<Args, clap::Error> {
-    parse(
-        std::iter::once("longhaul")
-            .chain(line.split_whitespace())
-            .map(OsString::from),
-    )
+    parse(std::iter::once("longhaul").chain(line.split_whitespace()).map(OsString::from))
 }
 
 fn copy(line: &str) -> Box<copy::CopyArgs> {
-    match parsed(&format!("copy {line}"))
-        .unwrap_or_else(|error| panic!("{line}: {error}"))
-        .command
-    {
+    match parsed(&format!("copy {line}")).unwrap_or_else(|error| panic!("{line}: {error}")).command {
         Command::Copy(args) => args,
         other => panic!("{other:?}"),
     }
@@ -36,10 +29,7 @@ fn sources_come_before_the_destination() {
     assert_eq!(args.sources.len(), 2);
     assert_eq!(args.destination.to_string(), "lh://host:4810/c");
     assert_eq!(copy("- lh://host/c").sources[0].to_string(), "-");
-    assert_eq!(
-        parsed("copy a").unwrap_err().kind(),
-        ErrorKind::MissingRequiredArgument
-    );
+    assert_eq!(parsed("copy a").unwrap_err().kind(), ErrorKind::MissingRequiredArgument);
 }
 
 #[test]
@@ -104,35 +94,23 @@ fn help_texts() {
     root.build();
     let mut stale = Vec::new();
     check_help(&mut root, "longhaul", &mut stale);
-    assert!(
-        stale.is_empty(),
-        "UPDATE_GOLDEN=1 cargo test writes anew, after a look: {stale:?}"
-    );
+    assert!(stale.is_empty(), "UPDATE_GOLDEN=1 cargo test writes anew, after a look: {stale:?}");
 }
 
 fn check_help(command: &mut ClapCommand, name: &str, stale: &mut Vec<String>) {
-    let texts = [
-        ("short", command.render_help()),
-        ("long", command.render_long_help()),
-    ];
+    let texts = [("short", command.render_help()), ("long", command.render_long_help())];
     for (length, help) in texts {
         let text = help.to_string();
-        let wide = text
-            .lines()
-            .find(|line| line.chars().count() > HELP_COLUMNS);
+        let wide = text.lines().find(|line| line.chars().count() > HELP_COLUMNS);
         assert_eq!(wide, None, "{name}");
-        let path =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.{length}.txt"));
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.{length}.txt"));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {
             std::fs::write(&path, &text).unwrap();
         } else if std::fs::read_to_string(&path).ok().as_deref() != Some(&text) {
             stale.push(format!("{name}.{length}"));
         }
     }
-    for inner in command
-        .get_subcommands_mut()
-        .filter(|inner| inner.get_name() != "help")
-    {
+    for inner in command.get_subcommands_mut().filter(|inner| inner.get_name() != "help") {
         let name = format!("{name}-{}", inner.get_name());
         check_help(inner, &name, stale);
     }

@@ -37,9 +37,7 @@ pub(crate) struct StateArgs {
 
 /// Make a token and print it; it is shown this once
 #[derive(Debug, Clone, Args)]
-#[command(
-    after_help = "Example:\n  longhaul token new --read /data/run7 --expires 2d --name alice > alice.token"
-)]
+#[command(after_help = "Example:\n  longhaul token new --read /data/run7 --expires 2d --name alice > alice.token")]
 pub(crate) struct NewArgs {
     /// May read beneath this directory; may be given several times
     #[arg(long, value_name = "PATH")]

@@ -31,11 +31,7 @@ impl FromStr for SetPoint {
             return Ok(SetPoint(None));
         }
         let rate: Rate = text.parse().map_err(NoSetPoint::Rate)?;
-        if rate.is_zero() {
-            Err(NoSetPoint::Zero)
-        } else {
-            Ok(SetPoint(Some(rate)))
-        }
+        if rate.is_zero() { Err(NoSetPoint::Zero) } else { Ok(SetPoint(Some(rate))) }
     }
 }
 
@@ -80,11 +76,7 @@ impl FromStr for Streams {
             return Ok(Streams::Auto);
         }
         let fits = |streams: &u16| (1..=STREAMS_MAX).contains(streams);
-        text.parse()
-            .ok()
-            .filter(fits)
-            .map(Streams::Fixed)
-            .ok_or(NoStreams)
+        text.parse().ok().filter(fits).map(Streams::Fixed).ok_or(NoStreams)
     }
 }
 
@@ -239,10 +231,7 @@ mod tests {
         assert_eq!("8Gb/s".parse(), Ok(SetPoint(Some(Rate::gbps(8)))));
         assert_eq!("0 b/s".parse::<SetPoint>(), Err(NoSetPoint::Zero));
         let hint = "8000".parse::<SetPoint>().unwrap_err().to_string();
-        assert!(
-            hint.contains("has no unit") && hint.ends_with("or `off`"),
-            "{hint}"
-        );
+        assert!(hint.contains("has no unit") && hint.ends_with("or `off`"), "{hint}");
         for text in ["off", "8 Gb/s", "1234567 b/s"] {
             assert_eq!(text.parse::<SetPoint>().unwrap().to_string(), text);
         }
@@ -252,34 +241,14 @@ mod tests {
     fn streams() {
         assert_eq!("auto".parse(), Ok(Streams::Auto));
         assert_eq!("512".parse(), Ok(Streams::Fixed(512)));
-        assert!(
-            ["0", "513", "-1", "", "many", "70000"]
-                .iter()
-                .all(|bad| bad.parse::<Streams>().is_err())
-        );
+        assert!(["0", "513", "-1", "", "many", "70000"].iter().all(|bad| bad.parse::<Streams>().is_err()));
         assert_eq!((Streams::Auto.count(), Streams::Fixed(4).count()), (0, 4));
     }
 
     #[test]
     fn ports() {
-        assert_eq!(
-            "50000-50100".parse(),
-            Ok(Ports {
-                low: 50000,
-                high: 50100
-            })
-        );
-        assert_eq!(
-            "5000".parse(),
-            Ok(Ports {
-                low: 5000,
-                high: 5000
-            })
-        );
-        assert!(
-            ["0-1", "2-1", "x", "1-65536", "-"]
-                .iter()
-                .all(|bad| bad.parse::<Ports>().is_err())
-        );
+        assert_eq!("50000-50100".parse(), Ok(Ports { low: 50000, high: 50100 }));
+        assert_eq!("5000".parse(), Ok(Ports { low: 5000, high: 5000 }));
+        assert!(["0-1", "2-1", "x", "1-65536", "-"].iter().all(|bad| bad.parse::<Ports>().is_err()));
     }
 }

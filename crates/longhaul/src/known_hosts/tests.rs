@@ -22,16 +22,10 @@ fn pins_on_first_use_and_knows_it_afterwards() {
     assert_eq!(known.check("host:4811", &print(2)).unwrap(), Known::Pinned);
     assert_eq!(known.check("[::1]:4810", &print(3)).unwrap(), Known::Pinned);
     let text = fs::read_to_string(known.path()).unwrap();
-    assert_eq!(
-        text.lines().next().unwrap(),
-        format!("host:4810 sha256:{}", "01".repeat(32))
-    );
+    assert_eq!(text.lines().next().unwrap(), format!("host:4810 sha256:{}", "01".repeat(32)));
     assert_eq!(text.lines().count(), 3);
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!(
-        (mode(known.path()), mode(known.path().parent().unwrap())),
-        (0o600, 0o700)
-    );
+    assert_eq!((mode(known.path()), mode(known.path().parent().unwrap())), (0o600, 0o700));
 }
 
 #[test]
@@ -41,22 +35,12 @@ fn a_change_is_refused_and_the_text_leads_out() {
     known.check("host:4810", &print(1)).unwrap();
     let text = known.check("host:4810", &print(2)).unwrap_err().to_string();
     let path = known.path().display().to_string();
-    for part in [
-        "host:4810 has changed",
-        &"02".repeat(32),
-        &"01".repeat(32),
-        &path,
-        "line 2",
-        "sed -i 2d",
-        "--fingerprint",
-    ] {
+    for part in
+        ["host:4810 has changed", &"02".repeat(32), &"01".repeat(32), &path, "line 2", "sed -i 2d", "--fingerprint"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
-    assert_eq!(
-        known.check("host:4810", &print(1)).unwrap(),
-        Known::Same,
-        "the pin is still there"
-    );
+    assert_eq!(known.check("host:4810", &print(1)).unwrap(), Known::Same, "the pin is still there");
 }
 
 #[test]
@@ -67,10 +51,7 @@ fn comments_and_blank_lines_are_kept_and_a_missing_newline_does_no_harm() {
     fs::write(known.path(), format!("# mine\n\n{}", pinned.trim_end())).unwrap();
     assert_eq!(known.check("a:1", &print(1)).unwrap(), Known::Same);
     assert_eq!(known.check("b:1", &print(2)).unwrap(), Known::Pinned);
-    assert_eq!(
-        fs::read_to_string(known.path()).unwrap(),
-        format!("# mine\n\n{pinned}b:1 {}\n", print(2))
-    );
+    assert_eq!(fs::read_to_string(known.path()).unwrap(), format!("# mine\n\n{pinned}b:1 {}\n", print(2)));
 }
 
 #[test]
@@ -91,25 +72,13 @@ fn many_at_once_lose_nothing() {
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             let known = &known;
-            scope.spawn(move || {
-                known
-                    .check(&format!("host{writer}:1"), &print(writer))
-                    .unwrap()
-            });
+            scope.spawn(move || known.check(&format!("host{writer}:1"), &print(writer)).unwrap());
         }
     });
     for writer in 0..WRITERS {
-        assert_eq!(
-            known
-                .check(&format!("host{writer}:1"), &print(writer))
-                .unwrap(),
-            Known::Same
-        );
+        assert_eq!(known.check(&format!("host{writer}:1"), &print(writer)).unwrap(), Known::Same);
     }
-    assert_eq!(
-        fs::read_to_string(known.path()).unwrap().lines().count(),
-        usize::from(WRITERS)
-    );
+    assert_eq!(fs::read_to_string(known.path()).unwrap().lines().count(), usize::from(WRITERS));
 }
 
 #[test]

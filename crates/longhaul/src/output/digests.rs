@@ -16,11 +16,7 @@ use super::{End, Exporter, print};
 /// Where the lines go.
 enum Place {
     /// A file that appears when all is done.
-    File {
-        path: PathBuf,
-        beside: PathBuf,
-        file: BufWriter<File>,
-    },
+    File { path: PathBuf, beside: PathBuf, file: BufWriter<File> },
     /// Standard output, as they come.
     Output,
 }
@@ -38,11 +34,7 @@ impl Digests {
         beside.push(".new");
         let beside = PathBuf::from(beside);
         let file = BufWriter::new(File::create(&beside).with_context(|| cannot_write(path))?);
-        Ok(Digests(Place::File {
-            path: path.to_owned(),
-            beside,
-            file,
-        }))
+        Ok(Digests(Place::File { path: path.to_owned(), beside, file }))
     }
 
     /// Onto standard output.
@@ -52,9 +44,7 @@ impl Digests {
 
     fn write(&mut self, line: &[u8]) -> Result<()> {
         match &mut self.0 {
-            Place::File { path, file, .. } => {
-                file.write_all(line).with_context(|| cannot_write(path))
-            }
+            Place::File { path, file, .. } => file.write_all(line).with_context(|| cannot_write(path)),
             Place::Output => print(line),
         }
     }
@@ -120,9 +110,7 @@ fn line(digest: &str, path: &[u8]) -> Vec<u8> {
 
 /// The path as bytes: given apart, or the text with its escapes taken back.
 fn path_of(file: &FileEvent) -> Vec<u8> {
-    file.path_bytes
-        .clone()
-        .unwrap_or_else(|| unescape(&file.path).into_bytes())
+    file.path_bytes.clone().unwrap_or_else(|| unescape(&file.path).into_bytes())
 }
 
 /// Takes back what `RelPath`'s text form escapes: backslashes and control characters, as Rust writes them.
@@ -170,14 +158,7 @@ mod tests {
 
     fn event(path: &str, path_bytes: Option<Vec<u8>>, digest: Option<&str>) -> Event {
         let digest = digest.map(str::to_owned);
-        Event::File(FileEvent {
-            path: path.into(),
-            path_bytes,
-            outcome: "placed",
-            size: 0,
-            why: None,
-            digest,
-        })
+        Event::File(FileEvent { path: path.into(), path_bytes, outcome: "placed", size: 0, why: None, digest })
     }
 
     #[test]
@@ -197,15 +178,8 @@ mod tests {
     #[test]
     fn the_tool_itself_reads_it() {
         let dir = tempfile::tempdir().unwrap();
-        let names: [&[u8]; 7] = [
-            b"plain",
-            b"two words ",
-            b"back\\slash",
-            b"new\nline",
-            b"carriage\rreturn",
-            b"\xff\xfe",
-            b"\\n",
-        ];
+        let names: [&[u8]; 7] =
+            [b"plain", b"two words ", b"back\\slash", b"new\nline", b"carriage\rreturn", b"\xff\xfe", b"\\n"];
         for name in names {
             fs::write(dir.path().join(std::ffi::OsStr::from_bytes(name)), b"").unwrap();
         }
@@ -217,25 +191,13 @@ mod tests {
             digests.event(&event(&shown, bytes, Some(EMPTY))).unwrap();
         }
         digests.event(&event("no-digest", None, None)).unwrap();
-        digests
-            .end(&End {
-                summary: &Default::default(),
-                error: None,
-            })
-            .unwrap();
-        let Ok(checked) = Command::new("sha256sum")
-            .args(["--strict", "--quiet", "-c"])
-            .arg(&path)
-            .current_dir(&dir)
-            .output()
+        digests.end(&End { summary: &Default::default(), error: None }).unwrap();
+        let Ok(checked) =
+            Command::new("sha256sum").args(["--strict", "--quiet", "-c"]).arg(&path).current_dir(&dir).output()
         else {
             return; // no such tool on this system
         };
-        assert!(
-            checked.status.success(),
-            "{}",
-            String::from_utf8_lossy(&checked.stderr)
-        );
+        assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
     }
 
     proptest! {

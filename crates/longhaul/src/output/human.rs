@@ -42,12 +42,7 @@ impl Human {
             (ProgressWhen::Always, false) => Line::Plain,
             (ProgressWhen::Auto | ProgressWhen::Always, true) => Line::Terminal(bar()),
         };
-        Human {
-            line,
-            kind,
-            output_is_data,
-            header_shown: false,
-        }
+        Human { line, kind, output_is_data, header_shown: false }
     }
 
     /// A line on standard error above the progress line.
@@ -82,9 +77,7 @@ impl Human {
     fn file(&self, file: &FileEvent) -> Result<()> {
         match file.outcome {
             "would" => self.result(&format!("would copy {}\n", file.path)),
-            "deleted" if self.kind == Kind::DryRun => {
-                self.result(&format!("would delete {}\n", file.path))
-            }
+            "deleted" if self.kind == Kind::DryRun => self.result(&format!("would delete {}\n", file.path)),
             _ => Ok(()),
         }
     }
@@ -127,9 +120,7 @@ impl Exporter for Human {
             }
             Event::File(file) => self.file(file)?,
             Event::Warning { text } => self.say(text),
-            Event::Reconnect { attempt, of, why } => {
-                self.say(&format!("{why}; attempt {attempt} of {of}"))
-            }
+            Event::Reconnect { attempt, of, why } => self.say(&format!("{why}; attempt {attempt} of {of}")),
             Event::Summary(_) => {}
         }
         Ok(())
@@ -140,11 +131,7 @@ impl Exporter for Human {
             bar.finish_and_clear();
         }
         // Whoever prints the error says all there is to say.
-        if end.error.is_some() {
-            Ok(())
-        } else {
-            self.result(&table(end.summary, self.kind))
-        }
+        if end.error.is_some() { Ok(()) } else { self.result(&table(end.summary, self.kind)) }
     }
 }
 
@@ -155,11 +142,7 @@ impl Exporter for Quiet {
     fn event(&mut self, event: &Event) -> Result<()> {
         match event {
             Event::File(file) if ["failed", "changed", "corrupt"].contains(&file.outcome) => {
-                note(&format!(
-                    "{}: {}",
-                    file.path,
-                    file.why.as_deref().unwrap_or(file.outcome)
-                ));
+                note(&format!("{}: {}", file.path, file.why.as_deref().unwrap_or(file.outcome)));
             }
             _ => {}
         }
@@ -168,10 +151,7 @@ impl Exporter for Quiet {
 
     fn end(&mut self, end: &End<'_>) -> Result<()> {
         if end.error.is_none() && !end.summary.ok {
-            note(&format!(
-                "not all is in place: {} of {} files failed",
-                end.summary.files_failed, end.summary.files
-            ));
+            note(&format!("not all is in place: {} of {} files failed", end.summary.files_failed, end.summary.files));
         }
         Ok(())
     }

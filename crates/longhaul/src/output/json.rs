@@ -25,21 +25,13 @@ pub(crate) struct SummaryRecord<'a> {
 
 impl<'a> SummaryRecord<'a> {
     pub(crate) fn new(end: &End<'a>) -> SummaryRecord<'a> {
-        SummaryRecord {
-            event: "summary",
-            summary: end.summary,
-            error: end.error,
-        }
+        SummaryRecord { event: "summary", summary: end.summary, error: end.error }
     }
 }
 
 impl Exporter for Json {
     fn event(&mut self, event: &Event) -> Result<()> {
-        if self.summary_only {
-            Ok(())
-        } else {
-            line(event)
-        }
+        if self.summary_only { Ok(()) } else { line(event) }
     }
 
     fn end(&mut self, end: &End<'_>) -> Result<()> {
@@ -53,23 +45,13 @@ fn line(record: &impl Serialize) -> Result<()> {
 
 #[test]
 fn the_last_record_says_why_it_failed() {
-    let summary = mover::event::Summary {
-        exit_code: 1,
-        ..Default::default()
-    };
-    let record = SummaryRecord::new(&End {
-        summary: &summary,
-        error: Some("no route"),
-    });
+    let summary = mover::event::Summary { exit_code: 1, ..Default::default() };
+    let record = SummaryRecord::new(&End { summary: &summary, error: Some("no route") });
     let value = serde_json::to_value(&record).unwrap();
     assert_eq!(
         (&value["event"], &value["error"], &value["exit_code"]),
         (&"summary".into(), &"no route".into(), &1.into())
     );
-    let done = serde_json::to_value(SummaryRecord::new(&End {
-        summary: &summary,
-        error: None,
-    }))
-    .unwrap();
+    let done = serde_json::to_value(SummaryRecord::new(&End { summary: &summary, error: None })).unwrap();
     assert!(done.get("error").is_none());
 }

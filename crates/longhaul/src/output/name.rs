@@ -37,10 +37,7 @@ pub(crate) fn rate(bps: u64) -> String {
 /// Seconds as a span, two units; nothing that is no time.
 pub(crate) fn span(seconds: f64) -> String {
     let known = std::time::Duration::try_from_secs_f64(seconds).ok();
-    known.map_or_else(
-        || "?".to_owned(),
-        |duration| Span::new(duration).to_string(),
-    )
+    known.map_or_else(|| "?".to_owned(), |duration| Span::new(duration).to_string())
 }
 
 /// A share of 1 as a percentage.
@@ -50,19 +47,11 @@ pub(crate) fn percent(share: f64) -> String {
 
 #[test]
 fn counts_and_shares() {
-    let cases = [
-        (0, "0"),
-        (999, "999"),
-        (1_000, "1,000"),
-        (1_234_567, "1,234,567"),
-        (u64::MAX, "18,446,744,073,709,551,615"),
-    ];
+    let cases =
+        [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567"), (u64::MAX, "18,446,744,073,709,551,615")];
     for (count, text) in cases {
         assert_eq!(thousands(count), text);
     }
-    assert_eq!(
-        (percent(0.834), span(f64::NAN), span(90.0)),
-        ("83 %".into(), "?".into(), "1m30s".into())
-    );
+    assert_eq!((percent(0.834), span(f64::NAN), span(90.0)), ("83 %".into(), "?".into(), "1m30s".into()));
     assert_eq!(words(&"source_disk"), "source disk");
 }

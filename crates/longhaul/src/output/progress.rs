@@ -25,51 +25,31 @@ pub(crate) fn line(progress: &Progress, columns: usize) -> String {
 }
 
 fn parts(progress: &Progress) -> Vec<String> {
-    let mut parts = vec![
-        done(progress),
-        format!("{} now", name::rate(progress.rate_bps)),
-    ];
-    parts.extend(progress.eta_s.map(|seconds| {
-        format!(
-            "ETA {}",
-            units::Span::new(std::time::Duration::from_secs(seconds))
-        )
-    }));
+    let mut parts = vec![done(progress), format!("{} now", name::rate(progress.rate_bps))];
+    parts.extend(
+        progress.eta_s.map(|seconds| format!("ETA {}", units::Span::new(std::time::Duration::from_secs(seconds)))),
+    );
     parts.push(format!("{} mean", name::rate(progress.mean_rate_bps)));
     parts.extend(progress.limit.as_ref().map(name::words));
     parts.push(files(progress));
-    parts.push(format!(
-        "{} stream{}",
-        progress.streams,
-        if progress.streams == 1 { "" } else { "s" }
-    ));
+    parts.push(format!("{} stream{}", progress.streams, if progress.streams == 1 { "" } else { "s" }));
     parts
 }
 
 /// `1.2 GB/9.8 GB 12%`; a total that still grows ends in `+` and has no percentage.
 fn done(progress: &Progress) -> String {
-    let (done, total) = (
-        name::bytes(progress.bytes_done),
-        name::bytes(progress.bytes_total),
-    );
+    let (done, total) = (name::bytes(progress.bytes_done), name::bytes(progress.bytes_total));
     if !progress.scanned {
         return format!("{done}/{total}+");
     }
     let percent = u128::from(progress.bytes_done) * 100 / u128::from(progress.bytes_total.max(1));
-    let percent = if progress.bytes_total == 0 {
-        100
-    } else {
-        percent.min(100)
-    };
+    let percent = if progress.bytes_total == 0 { 100 } else { percent.min(100) };
     format!("{done}/{total} {percent}%")
 }
 
 fn files(progress: &Progress) -> String {
     let more = if progress.scanned { "" } else { "+" };
-    let files = format!(
-        "{}/{}{more} files",
-        progress.files_done, progress.files_total
-    );
+    let files = format!("{}/{}{more} files", progress.files_done, progress.files_total);
     match progress.files_failed {
         0 => files,
         failed => format!("{files} ({failed} failed)"),
@@ -103,37 +83,22 @@ mod tests {
     fn says_it_all_in_100_columns() {
         let text = "123.5 GB/987.7 GB 12%  9.412 Gb/s now  ETA 12m15s  8.8 Gb/s mean  1234/50000 files  4 streams";
         assert_eq!(line(&typical(), 100), text);
-        assert_eq!(
-            line(&typical(), 60),
-            "123.5 GB/987.7 GB 12%  9.412 Gb/s now  ETA 12m15s"
-        );
+        assert_eq!(line(&typical(), 60), "123.5 GB/987.7 GB 12%  9.412 Gb/s now  ETA 12m15s");
         assert_eq!(line(&typical(), 300), text);
         assert_eq!(line(&typical(), 0), "");
     }
 
     #[test]
     fn what_is_not_known_yet_is_not_claimed() {
-        let scanning = Progress {
-            scanned: false,
-            eta_s: None,
-            ..typical()
-        };
+        let scanning = Progress { scanned: false, eta_s: None, ..typical() };
         let text = line(&scanning, 100);
         assert!(
-            text.starts_with("123.5 GB/987.7 GB+  ")
-                && text.contains("1234/50000+ files")
-                && !text.contains("ETA"),
+            text.starts_with("123.5 GB/987.7 GB+  ") && text.contains("1234/50000+ files") && !text.contains("ETA"),
             "{text}"
         );
-        let empty = Progress {
-            scanned: true,
-            ..Progress::default()
-        };
+        let empty = Progress { scanned: true, ..Progress::default() };
         assert!(line(&empty, 100).starts_with("0 B/0 B 100%"));
-        let failed = Progress {
-            files_failed: 3,
-            ..typical()
-        };
+        let failed = Progress { files_failed: 3, ..typical() };
         assert!(line(&failed, 120).contains("(3 failed)"));
     }
 

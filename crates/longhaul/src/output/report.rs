@@ -29,19 +29,12 @@ impl Report {
     pub(crate) fn create(path: &Path) -> Result<Report> {
         let beside = beside(path);
         let mut file = BufWriter::new(File::create(&beside).with_context(|| cannot_write(path))?);
-        file.write_all(b"{\"failed\":[")
-            .with_context(|| cannot_write(path))?;
-        Ok(Report {
-            path: path.to_owned(),
-            beside,
-            file,
-            failures: 0,
-        })
+        file.write_all(b"{\"failed\":[").with_context(|| cannot_write(path))?;
+        Ok(Report { path: path.to_owned(), beside, file, failures: 0 })
     }
 
     fn failed(&mut self, event: &FileEvent) -> io::Result<()> {
-        self.file
-            .write_all(if self.failures == 0 { b"\n" } else { b",\n" })?;
+        self.file.write_all(if self.failures == 0 { b"\n" } else { b",\n" })?;
         serde_json::to_writer(&mut self.file, event)?;
         self.failures += 1;
         Ok(())
@@ -65,9 +58,7 @@ fn is_failure(event: &FileEvent) -> bool {
 impl Exporter for Report {
     fn event(&mut self, event: &Event) -> Result<()> {
         match event {
-            Event::File(file) if is_failure(file) => {
-                self.failed(file).with_context(|| cannot_write(&self.path))
-            }
+            Event::File(file) if is_failure(file) => self.failed(file).with_context(|| cannot_write(&self.path)),
             _ => Ok(()),
         }
     }
@@ -121,30 +112,14 @@ mod tests {
             report.event(&event(name, outcome)).unwrap();
         }
         assert!(!path.exists(), "not before its end");
-        let summary = Summary {
-            files: 3,
-            exit_code: 6,
-            ..Summary::default()
-        };
-        report
-            .end(&End {
-                summary: &summary,
-                error: None,
-            })
-            .unwrap();
+        let summary = Summary { files: 3, exit_code: 6, ..Summary::default() };
+        report.end(&End { summary: &summary, error: None }).unwrap();
         drop(report);
         let value: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        let names: Vec<_> = value["failed"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|file| file["path"].as_str().unwrap())
-            .collect();
+        let names: Vec<_> =
+            value["failed"].as_array().unwrap().iter().map(|file| file["path"].as_str().unwrap()).collect();
         assert_eq!(names, ["a", "c"]);
-        assert_eq!(
-            (&value["summary"]["files"], &value["summary"]["exit_code"]),
-            (&3.into(), &6.into())
-        );
+        assert_eq!((&value["summary"]["files"], &value["summary"]["exit_code"]), (&3.into(), &6.into()));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 

@@ -44,41 +44,22 @@ pub(crate) fn table(summary: &Summary, kind: Kind) -> String {
 }
 
 fn dataset(summary: &Summary) -> Vec<(&'static str, String)> {
-    let mut files = format!(
-        "{} of {}",
-        thousands(summary.files_placed),
-        thousands(summary.files)
-    );
-    let others = [
-        (summary.files_skipped, "skipped"),
-        (summary.files_failed, "failed"),
-        (summary.deleted, "deleted"),
-    ];
+    let mut files = format!("{} of {}", thousands(summary.files_placed), thousands(summary.files));
+    let others = [(summary.files_skipped, "skipped"), (summary.files_failed, "failed"), (summary.deleted, "deleted")];
     for (count, what) in others.iter().filter(|(count, _)| *count > 0) {
         files.push_str(&format!(", {} {what}", thousands(*count)));
     }
     let mut rows = vec![("dataset", bytes(summary.bytes)), ("files", files)];
-    rows.extend(
-        summary
-            .digests_file
-            .as_ref()
-            .map(|file| ("digests", file.escape_debug().to_string())),
-    );
+    rows.extend(summary.digests_file.as_ref().map(|file| ("digests", file.escape_debug().to_string())));
     rows
 }
 
 fn path(summary: &Summary) -> Vec<(&'static str, String)> {
     let rtt = units::Span::new(std::time::Duration::from_micros(summary.rtt_us));
     let plural = if summary.streams == 1 { "" } else { "s" };
-    let congestion = summary
-        .congestion
-        .as_deref()
-        .unwrap_or("default congestion control");
+    let congestion = summary.congestion.as_deref().unwrap_or("default congestion control");
     let mut rows = vec![
-        (
-            "moved",
-            format!("{} in {}", bytes(summary.bytes_sent), span(summary.seconds)),
-        ),
+        ("moved", format!("{} in {}", bytes(summary.bytes_sent), span(summary.seconds))),
         ("goodput", rate(summary.rate_bps)),
         (
             "path",
@@ -90,22 +71,14 @@ fn path(summary: &Summary) -> Vec<(&'static str, String)> {
         ),
         (
             "protection",
-            format!(
-                "{}, {} chunks verified",
-                words(&summary.protection),
-                thousands(summary.chunks_verified)
-            ),
+            format!("{}, {} chunks verified", words(&summary.protection), thousands(summary.chunks_verified)),
         ),
     ];
     rows.extend(summary.reverse_rate_bps.map(|bps| ("reverse", rate(bps))));
     if summary.repaired > 0 || summary.reconnects > 0 {
         rows.push((
             "trouble",
-            format!(
-                "{} chunks sent again, {} reconnects",
-                thousands(summary.repaired),
-                summary.reconnects
-            ),
+            format!("{} chunks sent again, {} reconnects", thousands(summary.repaired), summary.reconnects),
         ));
     }
     rows
@@ -115,36 +88,16 @@ fn cost(summary: &Summary) -> Vec<(&'static str, String)> {
     let cpu = summary.cpu_s_per_gb;
     let memory = &summary.peak_rss_bytes;
     let mut rows = vec![
-        (
-            "CPU",
-            format!(
-                "{:.2} s per GB at the source, {:.2} at the destination",
-                cpu.source, cpu.destination
-            ),
-        ),
-        (
-            "memory",
-            format!(
-                "{} at the source, {} at the destination",
-                bytes(memory.source),
-                bytes(memory.destination)
-            ),
-        ),
+        ("CPU", format!("{:.2} s per GB at the source, {:.2} at the destination", cpu.source, cpu.destination)),
+        ("memory", format!("{} at the source, {} at the destination", bytes(memory.source), bytes(memory.destination))),
     ];
     if !summary.io.source.is_empty() || !summary.io.destination.is_empty() {
         rows.push((
             "I/O",
-            format!(
-                "{} at the source, {} at the destination",
-                summary.io.source, summary.io.destination
-            ),
+            format!("{} at the source, {} at the destination", summary.io.source, summary.io.destination),
         ));
     }
-    let mut limits: Vec<(&String, &f64)> = summary
-        .limits
-        .iter()
-        .filter(|(_, share)| **share >= 0.005)
-        .collect();
+    let mut limits: Vec<(&String, &f64)> = summary.limits.iter().filter(|(_, share)| **share >= 0.005).collect();
     limits.sort_by(|a, b| b.1.total_cmp(a.1));
     let shown: Vec<String> = limits
         .iter()
@@ -158,18 +111,9 @@ fn cost(summary: &Summary) -> Vec<(&'static str, String)> {
 }
 
 fn sweep(summary: &Summary) -> Vec<(&'static str, String)> {
-    let steps = summary.sweep.iter().map(|step| {
-        (
-            "",
-            format!("{:>4} streams  {}", step.streams, rate(step.rate_bps)),
-        )
-    });
+    let steps = summary.sweep.iter().map(|step| ("", format!("{:>4} streams  {}", step.streams, rate(step.rate_bps))));
     let mut rows: Vec<_> = steps.collect();
-    rows.extend(
-        summary
-            .knee
-            .map(|knee| ("knee", format!("{knee} streams: more do not help"))),
-    );
+    rows.extend(summary.knee.map(|knee| ("knee", format!("{knee} streams: more do not help"))));
     rows
 }
 
@@ -177,22 +121,12 @@ fn errors(summary: &Summary) -> String {
     let failed = summary.errors.iter().take(ERRORS_SHOWN);
     let mut text: String = failed
         .map(|file| {
-            fitted(&format!(
-                "{}: {}: {}",
-                file.outcome,
-                file.path,
-                file.why.as_deref().unwrap_or("no reason given")
-            ))
+            fitted(&format!("{}: {}: {}", file.outcome, file.path, file.why.as_deref().unwrap_or("no reason given")))
         })
         .collect();
-    let more = summary
-        .files_failed
-        .saturating_sub(summary.errors.len().min(ERRORS_SHOWN) as u64);
+    let more = summary.files_failed.saturating_sub(summary.errors.len().min(ERRORS_SHOWN) as u64);
     if more > 0 {
-        text.push_str(&format!(
-            "and {} more: --report FILE lists them all\n",
-            thousands(more)
-        ));
+        text.push_str(&format!("and {} more: --report FILE lists them all\n", thousands(more)));
     }
     text
 }
@@ -238,25 +172,11 @@ mod tests {
             rtt_us: 100_200,
             streams: 4,
             chunks_verified: 29_434,
-            cpu_s_per_gb: CpuPerGb {
-                source: 0.154,
-                destination: 0.316,
-                total: 0.47,
-            },
-            peak_rss_bytes: Ends {
-                source: 300_000_000,
-                destination: 400_000_000,
-            },
-            io: Ends {
-                source: "io_uring direct".into(),
-                destination: "posix".into(),
-            },
-            limits: [
-                ("network".to_owned(), 0.83),
-                ("source_disk".to_owned(), 0.165),
-                ("rate_limit".to_owned(), 0.001),
-            ]
-            .into(),
+            cpu_s_per_gb: CpuPerGb { source: 0.154, destination: 0.316, total: 0.47 },
+            peak_rss_bytes: Ends { source: 300_000_000, destination: 400_000_000 },
+            io: Ends { source: "io_uring direct".into(), destination: "posix".into() },
+            limits: [("network".to_owned(), 0.83), ("source_disk".to_owned(), 0.165), ("rate_limit".to_owned(), 0.001)]
+                .into(),
             congestion: Some("cubic".into()),
             errors: (0..12).map(|n| failed(&format!("dir/{n}"))).collect(),
             ..Summary::default()
@@ -281,25 +201,15 @@ failed: dir/0: permission denied
 ";
         assert!(text.starts_with(expected), "{text}");
         assert!(
-            text.ends_with(
-                "failed: dir/9: permission denied\nand 2 more: --report FILE lists them all\n"
-            ),
+            text.ends_with("failed: dir/9: permission denied\nand 2 more: --report FILE lists them all\n"),
             "{text}"
         );
     }
 
     #[test]
     fn a_sweep_names_its_knee() {
-        let steps = [(1, 2_000_000_000), (2, 3_500_000_000)]
-            .map(|(streams, rate_bps)| SweepStep { streams, rate_bps });
-        let text = table(
-            &Summary {
-                sweep: steps.to_vec(),
-                knee: Some(2),
-                ..typical()
-            },
-            Kind::Test,
-        );
+        let steps = [(1, 2_000_000_000), (2, 3_500_000_000)].map(|(streams, rate_bps)| SweepStep { streams, rate_bps });
+        let text = table(&Summary { sweep: steps.to_vec(), knee: Some(2), ..typical() }, Kind::Test);
         assert!(text.contains("               1 streams  2 Gb/s\n               2 streams  3.5 Gb/s\nknee        2 streams: more do not help\n"), "{text}");
         assert!(!text.contains("files") || text.contains("dir/"), "{text}");
     }
@@ -311,10 +221,7 @@ failed: dir/0: permission denied
         summary.bytes = u64::MAX;
         for kind in [Kind::Copy, Kind::DryRun, Kind::Test] {
             let text = table(&summary, kind);
-            assert!(
-                text.lines().all(|line| line.chars().count() <= COLUMNS_MAX),
-                "{text}"
-            );
+            assert!(text.lines().all(|line| line.chars().count() <= COLUMNS_MAX), "{text}");
         }
     }
 }

@@ -72,10 +72,7 @@ pub(crate) async fn of_host(host: &HostPort, families: Families) -> Result<Vec<S
     let found = lookup_host((host.host.as_str(), host.port))
         .await
         .with_context(|| format!("cannot find the address of {}", host.host))?;
-    let mut usable: Vec<SocketAddr> = found
-        .filter(|address| families.has(address))
-        .take(TRIED_MAX)
-        .collect();
+    let mut usable: Vec<SocketAddr> = found.filter(|address| families.has(address)).take(TRIED_MAX).collect();
     usable.dedup();
     if usable.is_empty() {
         bail!("{} has no address of the same family as --bind", host.host);
@@ -96,11 +93,7 @@ pub(crate) async fn first_to_answer(addresses: &[SocketAddr]) -> Result<SocketAd
         if let Some(address) = next {
             trying.spawn(async move { (address, connect(address).await) });
         }
-        let next_is_due = tokio::time::sleep(if next.is_some() {
-            NEXT_AFTER
-        } else {
-            ANSWER_TIME_MAX
-        });
+        let next_is_due = tokio::time::sleep(if next.is_some() { NEXT_AFTER } else { ANSWER_TIME_MAX });
         tokio::select! {
             answered = trying.join_next() => match answered {
                 Some(Ok((address, Ok(())))) => return Ok(address),
@@ -127,10 +120,7 @@ mod tests {
     const BOTH: Families = Families { v4: true, v6: true };
 
     fn host(host: &str, port: u16) -> HostPort {
-        HostPort {
-            host: host.into(),
-            port,
-        }
+        HostPort { host: host.into(), port }
     }
 
     #[tokio::test]
@@ -148,40 +138,19 @@ mod tests {
 
     #[tokio::test]
     async fn an_address_is_taken_as_it_is() {
-        let agent = Agent {
-            pin: None,
-            hosts: vec![host("192.0.2.1", 7), host("2001:db8::1", 8)],
-        };
+        let agent = Agent { pin: None, hosts: vec![host("192.0.2.1", 7), host("2001:db8::1", 8)] };
         let found = of_agent(&agent, BOTH).await.unwrap();
-        assert_eq!(
-            found,
-            [
-                "192.0.2.1:7".parse().unwrap(),
-                "[2001:db8::1]:8".parse().unwrap()
-            ]
-        );
+        assert_eq!(found, ["192.0.2.1:7".parse().unwrap(), "[2001:db8::1]:8".parse().unwrap()]);
     }
 
     #[tokio::test]
     async fn bound_addresses_choose_the_family() {
         let v6 = Families::of(&["::1".parse().unwrap()]);
-        assert_eq!(
-            v6,
-            Families {
-                v4: false,
-                v6: true
-            }
-        );
+        assert_eq!(v6, Families { v4: false, v6: true });
         assert_eq!(Families::of(&[]), BOTH);
-        let text = of_host(&host("192.0.2.1", 7), v6)
-            .await
-            .unwrap_err()
-            .to_string();
+        let text = of_host(&host("192.0.2.1", 7), v6).await.unwrap_err().to_string();
         assert!(text.contains("--bind"), "{text}");
-        let text = of_host(&host("no-such-host.invalid", 7), BOTH)
-            .await
-            .unwrap_err()
-            .to_string();
+        let text = of_host(&host("no-such-host.invalid", 7), BOTH).await.unwrap_err().to_string();
         assert!(text.contains("no-such-host.invalid"), "{text}");
     }
 }

@@ -70,9 +70,7 @@ pub(crate) struct SshLogin {
 impl SshLogin {
     /// Lets it end, and ends it if it does not.
     pub(crate) async fn end(self) {
-        let SshLogin {
-            mut child, input, ..
-        } = self;
+        let SshLogin { mut child, input, .. } = self;
         drop(input);
         if timeout(END_TIME_MAX, child.wait()).await.is_err() {
             // By its own id, and waited for; it may be gone already.
@@ -111,33 +109,21 @@ pub(crate) async fn start(end: &SshEnd, families: Families) -> Result<SshLogin> 
     let call = Call {
         key: &key,
         connect: ours.as_ref().map(|ours| ours.addresses.as_slice()),
-        fingerprint: ours
-            .as_ref()
-            .map(|ours| Fingerprint::of(&ours.listener.identity.certificate).to_string()),
+        fingerprint: ours.as_ref().map(|ours| Fingerprint::of(&ours.listener.identity.certificate).to_string()),
     };
     let mut started = Started::spawn(end)?;
     let answer = match timeout(LOGIN_TIME_MAX, started.talk(&call)).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(error)) => return Err(started.explain(error, end).await),
-        Err(_) => bail!(
-            "the login at {host} took longer than {} s",
-            LOGIN_TIME_MAX.as_secs()
-        ),
+        Err(_) => bail!("the login at {host} took longer than {} s", LOGIN_TIME_MAX.as_secs()),
     };
     let (reach, pin) = match ours {
         // What connects proves itself by the key, and shows no certificate.
         Some(ours) => (Reach::Accept(Arc::new(ours.listener)), None),
         None => {
-            let pin = answer
-                .fingerprint
-                .as_deref()
-                .and_then(|text| text.parse().ok());
-            let pin: Fingerprint =
-                pin.with_context(|| format!("longhaul at {host} did not tell its fingerprint"))?;
-            (
-                Reach::Connect(vec![address_of(end, &answer, families).await?]),
-                Some(pin),
-            )
+            let pin = answer.fingerprint.as_deref().and_then(|text| text.parse().ok());
+            let pin: Fingerprint = pin.with_context(|| format!("longhaul at {host} did not tell its fingerprint"))?;
+            (Reach::Connect(vec![address_of(end, &answer, families).await?]), Some(pin))
         }
     };
     let judge: mover::request::Judge = match pin {
@@ -145,16 +131,7 @@ pub(crate) async fn start(end: &SshEnd, families: Families) -> Result<SshLogin> 
         None => Arc::new(|_| Ok(())),
     };
     let Started { child, input, .. } = started;
-    Ok(SshLogin {
-        remote: Remote {
-            reach,
-            judge,
-            token: key,
-            label: host,
-        },
-        child,
-        input,
-    })
+    Ok(SshLogin { remote: Remote { reach, judge, token: key, label: host }, child, input })
 }
 
 /// A running ssh.
@@ -166,69 +143,35 @@ struct Started {
 
 impl Started {
     fn spawn(end: &SshEnd) -> Result<Started> {
-        let ports = end
-            .settings
-            .ports
-            .map(|ports| format!(" --ports {ports}"))
-            .unwrap_or_default();
+        let ports = end.settings.ports.map(|ports| format!(" --ports {ports}")).unwrap_or_default();
         let mut command = end.settings.command.command();
-        command.arg(end.host.ssh_destination()).arg(format!(
-            "{} serve --oneshot{ports}",
-            end.settings.remote_longhaul
-        ));
-        command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit());
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot run {}", end.settings.command.program))?;
-        let (input, output) = child
-            .stdin
-            .take()
-            .zip(child.stdout.take())
-            .context("ssh has no standard input or output")?;
-        Ok(Started {
-            child,
-            input,
-            output: BufReader::new(output.take(ANSWER_BYTES_MAX)),
-        })
+        command.arg(end.host.ssh_destination()).arg(format!("{} serve --oneshot{ports}", end.settings.remote_longhaul));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut child = command.spawn().with_context(|| format!("cannot run {}", end.settings.command.program))?;
+        let (input, output) =
+            child.stdin.take().zip(child.stdout.take()).context("ssh has no standard input or output")?;
+        Ok(Started { child, input, output: BufReader::new(output.take(ANSWER_BYTES_MAX)) })
     }
 
     async fn talk(&mut self, call: &Call<'_>) -> Result<Answer> {
         let line = serde_json::to_string(call)? + "\n";
-        self.input
-            .write_all(line.as_bytes())
-            .await
-            .context("ssh does not take input")?;
-        self.input
-            .flush()
-            .await
-            .context("ssh does not take input")?;
+        self.input.write_all(line.as_bytes()).await.context("ssh does not take input")?;
+        self.input.flush().await.context("ssh does not take input")?;
         let mut line = Vec::new();
         loop {
             line.clear();
-            let read = self
-                .output
-                .read_until(b'\n', &mut line)
-                .await
-                .context("cannot read from ssh")?;
+            let read = self.output.read_until(b'\n', &mut line).await.context("cannot read from ssh")?;
             ensure!(read > 0, "it ended without an answer");
             // Before it, a shell may greet.
             if line.starts_with(b"{") {
-                return serde_json::from_slice(&line)
-                    .context("its answer is not what this version understands");
+                return serde_json::from_slice(&line).context("its answer is not what this version understands");
             }
         }
     }
 
     /// Why there was no answer: the exit status says more than the pipe.
     async fn explain(self, error: anyhow::Error, end: &SshEnd) -> anyhow::Error {
-        let Started {
-            mut child,
-            input,
-            output,
-        } = self;
+        let Started { mut child, input, output } = self;
         drop((input, output));
         let host = &end.host;
         match timeout(END_TIME_MAX, child.wait()).await {
@@ -238,10 +181,9 @@ impl Started {
                     end.settings.remote_longhaul
                 )
             }
-            Ok(Ok(status)) if !status.success() => anyhow!(
-                "cannot start longhaul at {host}: {} ended with {status}",
-                end.settings.command.program
-            ),
+            Ok(Ok(status)) if !status.success() => {
+                anyhow!("cannot start longhaul at {host}: {} ended with {status}", end.settings.command.program)
+            }
             _ => error.context(format!("cannot start longhaul at {host}")),
         }
     }
@@ -257,18 +199,9 @@ fn new_key() -> Result<String> {
 /// Where the far end can be connected to: what ssh calls the host first, then what it says of itself.
 async fn address_of(end: &SshEnd, answer: &Answer, families: Families) -> Result<SocketAddr> {
     let host = &end.host;
-    let port = answer
-        .port
-        .with_context(|| format!("longhaul at {host} did not tell its port"))?;
-    let mut candidates = address::of_host(
-        &HostPort {
-            host: real_name(end).await,
-            port,
-        },
-        families,
-    )
-    .await
-    .unwrap_or_default();
+    let port = answer.port.with_context(|| format!("longhaul at {host} did not tell its port"))?;
+    let mut candidates =
+        address::of_host(&HostPort { host: real_name(end).await, port }, families).await.unwrap_or_default();
     for ip in &answer.addresses {
         let address = SocketAddr::new(*ip, port);
         if !candidates.contains(&address) {

@@ -24,10 +24,7 @@ const DEAD_AFTER: Duration = Duration::from_millis(50);
 /// When the directory cannot be used.
 pub(crate) fn list(place: &Place) -> Result<Vec<Status>> {
     let sockets = place.sockets()?;
-    Ok(sockets
-        .iter()
-        .filter_map(|(_, socket)| status(socket))
-        .collect())
+    Ok(sockets.iter().filter_map(|(_, socket)| status(socket)).collect())
 }
 
 /// A session that does not answer is none; one that cannot any more is removed.
@@ -62,15 +59,10 @@ pub(crate) fn request(place: &Place, id: &str, request: &Request) -> Result<Stat
     let reply = ask(&socket, request).inspect_err(|error| remove_if_dead(&socket, error));
     let reply = reply.with_context(|| format!("session {session} does not answer"))?;
     match reply {
-        Reply {
-            ok: true,
-            status: Some(status),
-            ..
-        } => Ok(status),
-        Reply { error, .. } => Err(anyhow!(
-            "session {session} refuses: {}",
-            error.as_deref().unwrap_or("no reason given")
-        )),
+        Reply { ok: true, status: Some(status), .. } => Ok(status),
+        Reply { error, .. } => {
+            Err(anyhow!("session {session} refuses: {}", error.as_deref().unwrap_or("no reason given")))
+        }
     }
 }
 
@@ -79,17 +71,10 @@ fn find(place: &Place, id: &str) -> Result<(String, PathBuf)> {
     fitting.retain(|(session, _)| session.starts_with(id));
     match fitting.len() {
         1 if !id.is_empty() => Ok(fitting.remove(0)),
-        0 => Err(usage(format!(
-            "no session {} runs here: `longhaul session ls` lists them",
-            id.escape_debug()
-        ))),
+        0 => Err(usage(format!("no session {} runs here: `longhaul session ls` lists them", id.escape_debug()))),
         _ => {
             let ids: Vec<String> = fitting.into_iter().map(|(session, _)| session).collect();
-            Err(usage(format!(
-                "`{}` is the beginning of several sessions: {}",
-                id.escape_debug(),
-                ids.join(", ")
-            )))
+            Err(usage(format!("`{}` is the beginning of several sessions: {}", id.escape_debug(), ids.join(", "))))
         }
     }
 }

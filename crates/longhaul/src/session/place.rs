@@ -41,10 +41,7 @@ impl Place {
     /// # Errors
     /// When the id is none that a file can be called after.
     pub(crate) fn socket(&self, session: &str) -> Result<PathBuf> {
-        let plain = !session.is_empty()
-            && session
-                .bytes()
-                .all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+        let plain = !session.is_empty() && session.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
         ensure!(plain, "`{}` is no session id", session.escape_debug());
         Ok(self.dir.join(format!("{session}{SUFFIX}")))
     }
@@ -63,18 +60,14 @@ impl Place {
     }
 
     fn check(&self) -> Result<()> {
-        let meta = fs::symlink_metadata(&self.dir)
-            .with_context(|| format!("cannot look at {}", self.dir.display()))?;
+        let meta = fs::symlink_metadata(&self.dir).with_context(|| format!("cannot look at {}", self.dir.display()))?;
         let dir = self.dir.display();
         if !meta.is_dir() || meta.uid() != sys::process::euid() {
             bail!(
                 "{dir} is not a directory of this user: somebody else may have put it there; remove it, or set XDG_RUNTIME_DIR"
             );
         }
-        ensure!(
-            meta.mode() & 0o077 == 0,
-            "{dir} is open to others: run chmod 700 {dir}"
-        );
+        ensure!(meta.mode() & 0o077 == 0, "{dir} is open to others: run chmod 700 {dir}");
         Ok(())
     }
 
@@ -88,11 +81,8 @@ impl Place {
             entries => entries.with_context(|| format!("cannot read {}", self.dir.display()))?,
         };
         self.check()?;
-        let mut sockets: Vec<(String, PathBuf)> = entries
-            .take(SESSIONS_MAX)
-            .flatten()
-            .filter_map(|entry| named(&entry.path()))
-            .collect();
+        let mut sockets: Vec<(String, PathBuf)> =
+            entries.take(SESSIONS_MAX).flatten().filter_map(|entry| named(&entry.path())).collect();
         sockets.sort();
         Ok(sockets)
     }
@@ -116,28 +106,20 @@ mod tests {
         assert!(place.sockets().unwrap().is_empty(), "none is there yet");
         place.make().unwrap();
         place.make().unwrap();
-        let mode =
-            |mode| fs::set_permissions(&place.dir, fs::Permissions::from_mode(mode)).unwrap();
+        let mode = |mode| fs::set_permissions(&place.dir, fs::Permissions::from_mode(mode)).unwrap();
         mode(0o750);
         let text = place.make().unwrap_err().to_string();
         assert!(text.contains("chmod 700"), "{text}");
         mode(0o700);
         let link = Place::at(top.path().join("link"));
         symlink(&place.dir, &link.dir).unwrap();
-        assert!(
-            link.make().is_err() && link.sockets().is_err(),
-            "a link may lead anywhere"
-        );
+        assert!(link.make().is_err() && link.sockets().is_err(), "a link may lead anywhere");
     }
 
     #[test]
     fn ids_do_not_lead_out() {
         let place = Place::at("/run/x".into());
         assert_eq!(place.socket("3f2a").unwrap(), Path::new("/run/x/3f2a.sock"));
-        assert!(
-            ["", "../a", "a/b", "ä"]
-                .iter()
-                .all(|bad| place.socket(bad).is_err())
-        );
+        assert!(["", "../a", "a/b", "ä"].iter().all(|bad| place.socket(bad).is_err()));
     }
 }

@@ -32,32 +32,19 @@ fn setting(steers: usize) -> Setting {
     let top = tempfile::tempdir().unwrap();
     let place = Place::at(top.path().join("longhaul"));
     let (steer, steers) = mpsc::channel(steers);
-    let status = Status {
-        kind: "copy".into(),
-        pid: 7,
-        ..Status::default()
-    };
-    Setting {
-        _top: top,
-        place: place.clone(),
-        control: Control::new(place, status, steer),
-        steers,
-    }
+    let status = Status { kind: "copy".into(), pid: 7, ..Status::default() };
+    Setting { _top: top, place: place.clone(), control: Control::new(place, status, steer), steers }
 }
 
 /// The asking side blocks, so it runs beside.
 async fn ask(place: &Place, id: &str, request: Request) -> anyhow::Result<Status> {
     let (place, id) = (place.clone(), id.to_owned());
-    tokio::task::spawn_blocking(move || client::request(&place, &id, &request))
-        .await
-        .unwrap()
+    tokio::task::spawn_blocking(move || client::request(&place, &id, &request)).await.unwrap()
 }
 
 async fn list(place: &Place) -> Vec<Status> {
     let place = place.clone();
-    tokio::task::spawn_blocking(move || client::list(&place).unwrap())
-        .await
-        .unwrap()
+    tokio::task::spawn_blocking(move || client::list(&place).unwrap()).await.unwrap()
 }
 
 #[tokio::test]
@@ -65,61 +52,23 @@ async fn a_session_is_listed_changed_and_gone() {
     let mut setting = setting(4);
     assert!(list(&setting.place).await.is_empty());
     setting.control.event(&started(ID)).unwrap();
-    let progress = Progress {
-        bytes_done: 5,
-        bytes_total: 9,
-        streams: 2,
-        ..Progress::default()
-    };
-    setting
-        .control
-        .event(&mover::event::Event::Progress(progress))
-        .unwrap();
+    let progress = Progress { bytes_done: 5, bytes_total: 9, streams: 2, ..Progress::default() };
+    setting.control.event(&mover::event::Event::Progress(progress)).unwrap();
 
     let listed = list(&setting.place).await;
-    let [status] = listed.as_slice() else {
-        panic!("{listed:?}")
-    };
-    assert_eq!(
-        (
-            status.session.as_str(),
-            status.pid,
-            status.bytes_done,
-            status.streams
-        ),
-        (ID, 7, 5, 2)
-    );
+    let [status] = listed.as_slice() else { panic!("{listed:?}") };
+    assert_eq!((status.session.as_str(), status.pid, status.bytes_done, status.streams), (ID, 7, 5, 2));
 
-    let changed = ask(
-        &setting.place,
-        "3f2a",
-        Request::Rate {
-            rate: "8 Gb/s".into(),
-        },
-    )
-    .await
-    .unwrap();
+    let changed = ask(&setting.place, "3f2a", Request::Rate { rate: "8 Gb/s".into() }).await.unwrap();
     assert_eq!(changed.set_point_bps, Some(8_000_000_000));
-    ask(&setting.place, "3f", Request::Streams { n: 4 })
-        .await
-        .unwrap();
-    ask(&setting.place, ID, Request::Rate { rate: "off".into() })
-        .await
-        .unwrap();
+    ask(&setting.place, "3f", Request::Streams { n: 4 }).await.unwrap();
+    ask(&setting.place, ID, Request::Rate { rate: "off".into() }).await.unwrap();
     ask(&setting.place, ID, Request::Stop).await.unwrap();
     let mut asked = Vec::new();
     while let Ok(steer) = setting.steers.try_recv() {
         asked.push(steer);
     }
-    assert_eq!(
-        asked,
-        [
-            Steer::Rate(Some(8_000_000_000)),
-            Steer::Streams(4),
-            Steer::Rate(None),
-            Steer::Stop
-        ]
-    );
+    assert_eq!(asked, [Steer::Rate(Some(8_000_000_000)), Steer::Streams(4), Steer::Rate(None), Steer::Stop]);
 
     drop(setting.control);
     assert!(setting.place.sockets().unwrap().is_empty());
@@ -130,18 +79,8 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
     let mut setting = setting(4);
     setting.control.event(&started(ID)).unwrap();
     for (request, why) in [
-        (
-            Request::Rate {
-                rate: "8000".into(),
-            },
-            "has no unit",
-        ),
-        (
-            Request::Rate {
-                rate: "0 b/s".into(),
-            },
-            "off",
-        ),
+        (Request::Rate { rate: "8000".into() }, "has no unit"),
+        (Request::Rate { rate: "0 b/s".into() }, "off"),
         (Request::Streams { n: 0 }, "1 to"),
         (Request::Streams { n: 60_000 }, "1 to"),
     ] {
@@ -150,10 +89,7 @@ async fn what_makes_no_sense_is_refused_and_changes_nothing() {
     }
     assert!(setting.steers.try_recv().is_err());
     setting.steers.close();
-    let text = format!(
-        "{:#}",
-        ask(&setting.place, ID, Request::Stop).await.unwrap_err()
-    );
+    let text = format!("{:#}", ask(&setting.place, ID, Request::Stop).await.unwrap_err());
     assert!(text.contains("is ending"), "{text}");
 }
 
@@ -163,24 +99,11 @@ async fn an_id_must_fit_one_session() {
     two.control.place = one.place.clone();
     one.control.event(&started("aa11")).unwrap();
     two.control.event(&started("aa22")).unwrap();
-    for (id, why) in [
-        ("aa", "aa11, aa22"),
-        ("", "aa11, aa22"),
-        ("bb", "no session bb"),
-    ] {
-        let text = ask(&one.place, id, Request::Status)
-            .await
-            .unwrap_err()
-            .to_string();
+    for (id, why) in [("aa", "aa11, aa22"), ("", "aa11, aa22"), ("bb", "no session bb")] {
+        let text = ask(&one.place, id, Request::Status).await.unwrap_err().to_string();
         assert!(text.contains(why), "{text}");
     }
-    assert_eq!(
-        ask(&one.place, "aa2", Request::Status)
-            .await
-            .unwrap()
-            .session,
-        "aa22"
-    );
+    assert_eq!(ask(&one.place, "aa2", Request::Status).await.unwrap().session, "aa22");
 }
 
 #[tokio::test]
@@ -189,13 +112,7 @@ async fn after_a_reconnect_the_new_id_counts() {
     setting.control.event(&started("aa11")).unwrap();
     setting.control.event(&started("bb22")).unwrap();
     let listed = list(&setting.place).await;
-    assert_eq!(
-        listed
-            .iter()
-            .map(|status| status.session.as_str())
-            .collect::<Vec<_>>(),
-        ["bb22"]
-    );
+    assert_eq!(listed.iter().map(|status| status.session.as_str()).collect::<Vec<_>>(), ["bb22"]);
 }
 
 #[tokio::test]

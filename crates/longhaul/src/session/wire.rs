@@ -77,20 +77,12 @@ pub(crate) struct Status {
 impl Reply {
     /// It was done, or asked for.
     pub(crate) fn status(status: Status) -> Reply {
-        Reply {
-            ok: true,
-            error: None,
-            status: Some(status),
-        }
+        Reply { ok: true, error: None, status: Some(status) }
     }
 
     /// It was not done.
     pub(crate) fn no(error: String) -> Reply {
-        Reply {
-            ok: false,
-            error: Some(error),
-            status: None,
-        }
+        Reply { ok: false, error: Some(error), status: None }
     }
 }
 
@@ -131,16 +123,8 @@ mod tests {
     fn requests_are_written_as_documented() {
         let cases = [
             (r#"{"op":"status"}"#, Request::Status),
-            (
-                r#"{"op":"rate","rate":"8 Gb/s"}"#,
-                Request::Rate {
-                    rate: "8 Gb/s".into(),
-                },
-            ),
-            (
-                r#"{"op":"rate","rate":"off"}"#,
-                Request::Rate { rate: "off".into() },
-            ),
+            (r#"{"op":"rate","rate":"8 Gb/s"}"#, Request::Rate { rate: "8 Gb/s".into() }),
+            (r#"{"op":"rate","rate":"off"}"#, Request::Rate { rate: "off".into() }),
             (r#"{"op":"streams","n":4}"#, Request::Streams { n: 4 }),
             (r#"{"op":"stop"}"#, Request::Stop),
         ];

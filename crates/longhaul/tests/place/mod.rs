@@ -37,12 +37,8 @@ impl Place {
     /// The program, with words that hold no spaces.
     pub(crate) fn longhaul(&self, line: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        command
-            .args(line.split_whitespace())
-            .current_dir(self.dir.path());
-        command
-            .env("XDG_STATE_HOME", self.path("state"))
-            .env("XDG_RUNTIME_DIR", self.path("run"));
+        command.args(line.split_whitespace()).current_dir(self.dir.path());
+        command.env("XDG_STATE_HOME", self.path("state")).env("XDG_RUNTIME_DIR", self.path("run"));
         command.env_remove("LONGHAUL_TOKEN").stdin(Stdio::null());
         command
     }
@@ -52,8 +48,7 @@ impl Place {
         let path = self.path("ssh");
         let script = "#!/bin/sh\nif [ \"$1\" = -G ]; then echo hostname 127.0.0.1; exit; fi\nexec sh -c \"$2\"\n";
         fs::write(&path, script).expect("a script can be written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))
-            .expect("it can be made executable");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be made executable");
         path
     }
 }
@@ -70,41 +65,26 @@ impl Agent {
         let root = place.path("in");
         fs::create_dir(&root).expect("a directory can be made");
         let ready_file = place.path("ready.json");
-        let mut command = place.longhaul(
-            "serve --listen 127.0.0.1:0 --state-dir agent --ready-file ready.json --root",
-        );
+        let mut command = place.longhaul("serve --listen 127.0.0.1:0 --state-dir agent --ready-file ready.json --root");
         let mut written: OsString = root.clone().into();
         written.push(":rw");
         let log = fs::File::create(place.path("agent.log")).expect("a log can be written");
-        let mut child = command
-            .arg(written)
-            .stderr(log)
-            .spawn()
-            .expect("the program runs");
+        let mut child = command.arg(written).stderr(log).spawn().expect("the program runs");
         let begin = Instant::now();
         while !ready_file.exists() {
             let ended = child.try_wait().expect("a child can be asked").is_some();
             if ended || begin.elapsed() > START_TIME_MAX {
                 let _ = child.kill();
-                panic!(
-                    "the agent does not start: {}",
-                    fs::read_to_string(place.path("agent.log")).unwrap_or_default()
-                );
+                panic!("the agent does not start: {}", fs::read_to_string(place.path("agent.log")).unwrap_or_default());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         let text = fs::read_to_string(&ready_file).expect("the ready file can be read");
-        Agent {
-            child,
-            ready: serde_json::from_str(&text).expect("the ready file is JSON"),
-            root,
-        }
+        Agent { child, ready: serde_json::from_str(&text).expect("the ready file is JSON"), root }
     }
 
     fn ready(&self, key: &str) -> &str {
-        self.ready[key]
-            .as_str()
-            .expect("the ready file is complete")
+        self.ready[key].as_str().expect("the ready file is complete")
     }
 
     pub(crate) fn fingerprint(&self) -> &str {
@@ -113,12 +93,7 @@ impl Agent {
 
     /// A place at this agent; `in/` for its root.
     pub(crate) fn location(&self, name: &str) -> String {
-        format!(
-            "lh://{}{}/{}",
-            self.ready("address"),
-            self.root.display(),
-            name.trim_start_matches("in/")
-        )
+        format!("lh://{}{}/{}", self.ready("address"), self.root.display(), name.trim_start_matches("in/"))
     }
 
     /// The program with this agent's token.

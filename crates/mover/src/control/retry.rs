@@ -85,9 +85,10 @@ impl Retry {
         let doubled = 2_u32.checked_pow(self.attempts).and_then(|times| self.limits.pause_first.checked_mul(times));
         let longest = doubled.unwrap_or(Duration::MAX).min(self.limits.pause_max);
         let half = longest / 2;
-        // 53 bits are enough of a fraction, and no pause overflows 128.
-        let spread = half.as_nanos() * u128::from(random >> 11) / (1 << 53);
-        half + Duration::from_nanos(u64::try_from(spread).unwrap_or(u64::MAX))
+        // A pause beyond 584 years is not spread any further.
+        let half_ns = half.as_nanos().min(u128::from(u64::MAX));
+        let spread_ns = half_ns * u128::from(random) / u128::from(u64::MAX);
+        half + Duration::from_nanos(spread_ns as u64)
     }
 }
 
@@ -109,7 +110,7 @@ mod tests {
     #[test]
     fn pauses_double_within_their_bounds() {
         assert_eq!(pauses_ms(Limits::default(), 0), [250, 500, 1_000, 2_000, 4_000]);
-        assert_eq!(pauses_ms(Limits::default(), u64::MAX), [499, 999, 1_999, 3_999, 7_999]);
+        assert_eq!(pauses_ms(Limits::default(), u64::MAX), [500, 1_000, 2_000, 4_000, 8_000]);
         let many = pauses_ms(Limits { attempts_max: 100, ..Limits::default() }, 0);
         assert_eq!((many.len(), many[5], many[99]), (100, 7_500, 7_500));
     }
@@ -145,9 +146,11 @@ mod tests {
         fn a_pause_is_between_half_and_all(attempts_max in 1..200_u32, first_ms: u64, max_ms: u64, random: u64) {
             let (pause_first, pause_max) = (Duration::from_millis(first_ms), Duration::from_millis(max_ms));
             let mut retry = Retry::new(Limits { attempts_max, pause_first, pause_max });
+            let mut turn = pause_first.min(pause_max);
             while let Next::Again { pause, attempt, .. } = retry.failed(random) {
-                prop_assert!(pause <= pause_max);
+                prop_assert!(pause <= turn && pause >= turn / 2);
                 prop_assert!(attempt <= attempts_max);
+                turn = turn.saturating_mul(2).min(pause_max);
             }
         }
     }

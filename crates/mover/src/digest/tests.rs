@@ -2,8 +2,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-const KINDS: [DigestKind; 6] =
-    [DigestKind::Adler32, DigestKind::Crc32c, DigestKind::Md5, DigestKind::Sha256, DigestKind::Blake3, DigestKind::Xxh3];
+const KINDS: [DigestKind; 6] = [
+    DigestKind::Adler32,
+    DigestKind::Crc32c,
+    DigestKind::Md5,
+    DigestKind::Sha256,
+    DigestKind::Blake3,
+    DigestKind::Xxh3,
+];
 
 fn of(kind: DigestKind, bytes: &[u8]) -> String {
     let mut digest = Digest::new(kind);
@@ -45,7 +51,10 @@ fn known_answers() {
 #[test]
 fn leading_zeros_are_shown() {
     let value = DigestValue::new(DigestKind::Crc32c, &[0, 1, 2, 255]);
-    assert_eq!((value.to_string().as_str(), value.kind(), value.as_bytes()), ("000102ff", DigestKind::Crc32c, &[0, 1, 2, 255][..]));
+    assert_eq!(
+        (value.to_string().as_str(), value.kind(), value.as_bytes()),
+        ("000102ff", DigestKind::Crc32c, &[0, 1, 2, 255][..])
+    );
     assert_eq!(format!("{value:?}"), "Crc32c:000102ff");
 }
 

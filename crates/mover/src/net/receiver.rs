@@ -251,6 +251,10 @@ impl Stream {
                 Ok(()) => {}
                 Err(turn) => return turn,
             }
+            // Nothing more will arrive for a record without payload: a hole, or the end.
+            if self.incoming.as_ref().is_some_and(|i| i.header.len == 0) {
+                return self.finish(shared, scratch);
+            }
         }
         let received = match &mut self.incoming {
             None => sys::socket::recv(self.socket.as_fd(), &mut self.head[self.head_got..]),
@@ -290,7 +294,7 @@ impl Stream {
         let covered: [u8; HEADER_COVERED] = self.head[..HEADER_COVERED].try_into().expect("32 bytes");
         let header = Header::decode(&covered).map_err(|e| Turn::Closed(Some(e.to_string())))?;
         let memory = matches!(header.kind, Kind::Memory | Kind::End);
-        if memory == self.frame.is_some() && self.frame.is_some() {
+        if memory && self.frame.is_some() {
             return Err(Turn::Closed(Some("a parcel was cut off by another kind of record".to_owned())));
         }
         if !memory && self.frame.is_none() {

@@ -7,7 +7,7 @@ use sys::file::Meta;
 
 /// Memory for first names whose other names are still to come, in bytes. At this limit further files are
 /// carried once for each of their names: correct, but not linked.
-pub(super) const LINKS_BYTES_MAX: usize = 64 << 20;
+pub const LINKS_BYTES_MAX: usize = 64 << 20;
 
 /// What a first name costs beside its bytes: the map's slot and the allocation.
 const LINK_OVERHEAD_BYTES: usize = 96;
@@ -84,7 +84,21 @@ mod tests {
 
     fn meta(ino: u64, nlink: u32) -> Meta {
         let (size, mode, uid, gid, dev, rdev, blocks) = (0, 0, 0, 0, 1, 0, 0);
-        Meta { kind: Kind::File, size, mode, uid, gid, nlink, dev, ino, rdev, atime_ns: 0, mtime_ns: 0, ctime_ns: 0, blocks }
+        Meta {
+            kind: Kind::File,
+            size,
+            mode,
+            uid,
+            gid,
+            nlink,
+            dev,
+            ino,
+            rdev,
+            atime_ns: 0,
+            mtime_ns: 0,
+            ctime_ns: 0,
+            blocks,
+        }
     }
 
     fn path(name: &str) -> RelPath {

@@ -141,7 +141,10 @@ pub(super) fn open_following(root: &Dir, place: &[u8]) -> io::Result<Dir> {
         Err(e) if Refusal::of(&e) == Some(Refusal::Symlink) => {
             let fd = root.open_file(place, OpenFlags { follow: true, ..OpenFlags::read() })?;
             if Meta::of(&fd)?.kind != Kind::Dir {
-                return Err(io::Error::new(io::ErrorKind::NotADirectory, "a symbolic link to something that is not a directory"));
+                return Err(io::Error::new(
+                    io::ErrorKind::NotADirectory,
+                    "a symbolic link to something that is not a directory",
+                ));
             }
             // The kernel has checked the way; this names what it found.
             Dir::open(format!("/proc/self/fd/{}", fd.as_raw_fd()))

@@ -117,11 +117,13 @@ fn line(event: &ScanEvent) -> Option<String> {
 }
 
 fn entries(events: &[ScanEvent]) -> BTreeMap<String, (&Entry, &SourceRef)> {
-    let entry = |event| match event {
-        &ScanEvent::Entry(ref entry, ref place) => Some((entry.path.to_string(), (entry, place))),
-        _ => None,
-    };
-    events.iter().filter_map(entry).collect()
+    let mut entries = BTreeMap::new();
+    for event in events {
+        if let ScanEvent::Entry(entry, place) = event {
+            entries.insert(entry.path.to_string(), (entry, place));
+        }
+    }
+    entries
 }
 
 /// Holds a walk to what the module promises, and gives the most directories that were announced and not listed.

@@ -13,19 +13,19 @@ use super::{ScanEvent, Scanner};
 
 /// Names of one directory that are held and sorted at a time (some 10 MB). Larger directories are read and
 /// announced in slices of this.
-pub(super) const SLICE_NAMES_MAX: usize = 128 << 10;
+pub const SLICE_NAMES_MAX: usize = 128 << 10;
 
 /// Directories that are announced but not yet walked. Beyond this number some are walked before the rest of
 /// their parent is announced. A quarter of the entries that may be outstanding in the protocol, where each of
 /// them stays until it is listed.
-pub(super) const DIRS_PENDING_MAX: usize = proto::limits::OUTSTANDING_ENTRIES_MAX / 4;
+pub const DIRS_PENDING_MAX: usize = proto::limits::OUTSTANDING_ENTRIES_MAX / 4;
 
 /// Subdirectories that are announced at a time beyond that, so that deep trees get on. In a path of 4095 bytes
 /// there are at most 2048 levels, so all pending directories are fewer than 3/4 of what may be outstanding.
 const DIRS_PER_SLICE_MIN: usize = 16;
 
 /// Directories that are kept open, from the deepest up; a fraction of the usual limit of 1024 descriptors.
-pub(super) const OPEN_DIRS_MAX: usize = 64;
+pub const OPEN_DIRS_MAX: usize = 64;
 
 /// A directory being walked.
 pub(super) struct Frame {

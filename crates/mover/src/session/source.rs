@@ -1,6 +1,6 @@
 //! The source end of a copy.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -38,6 +38,8 @@ const BATCH_READERS: usize = 4;
 const PLAIN_READERS: usize = 4;
 /// Tasks waiting for readers.
 const TASKS_MAX: usize = 8;
+/// Digests waiting for a reader; the scan waits at this number.
+const LATE_MAX: usize = 4096;
 /// Scan events waiting.
 const SCANNED_MAX: usize = 4096;
 
@@ -114,6 +116,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         dirs: HashMap::new(),
         sizes: BTreeMap::new(),
         late_digests: 0,
+        late: VecDeque::new(),
         held: None,
         digest: options.digest,
         every_file,
@@ -217,7 +220,9 @@ struct Session {
     dirs: HashMap<RelPath, u64>,
     /// Chunk parcels under way: file and bytes, for the progress.
     sizes: BTreeMap<u64, Vec<(u64, u32)>>,
+    /// Digests to be computed by reading again: asked for, and waiting for a reader.
     late_digests: usize,
+    late: VecDeque<Task>,
     held: Option<Task>,
     digest: Option<DigestKind>,
     every_file: bool,
@@ -249,7 +254,7 @@ impl Session {
             {
                 return Err(SessionError::Stopped);
             }
-            let scan_room = self.machine.has_room() && self.scan_pending.is_none() && self.draining.is_none();
+            let scan_room = self.late.len() < LATE_MAX && self.machine.has_room() && self.scan_pending.is_none() && self.draining.is_none();
             tokio::select! {
                 message = self.wire.link.recv() => self.hear(message?).await?,
                 news = self.news.recv() => self.read(news.expect("readers hold a sender")).await,
@@ -275,7 +280,7 @@ impl Session {
             self.network(event);
         }
         for _ in 0..SCANNED_MAX {
-            if !self.machine.has_room() || self.draining.is_some() {
+            if !self.machine.has_room() || self.late.len() >= LATE_MAX || self.draining.is_some() {
                 break;
             }
             let Some(scanned) = &mut self.scanned else { break };
@@ -303,6 +308,12 @@ impl Session {
     fn dispatch(&mut self) {
         if self.draining.is_some() {
             return;
+        }
+        while let Some(task) = self.late.pop_front() {
+            if let Err(task) = self.readers.give(task) {
+                self.late.push_front(task);
+                break;
+            }
         }
         loop {
             let task = match self.held.take() {
@@ -503,16 +514,8 @@ impl Session {
             }
             _ => {
                 self.late_digests += 1;
-                self.late(Task::Digest { file, kind });
+                self.late.push_back(Task::Digest { file, kind });
             }
-        }
-    }
-
-    /// Queues a late digest; when the queue is full it waits with the tasks held back.
-    fn late(&mut self, task: Task) {
-        if let Some(queue) = &self.readers.batches {
-            let queue = queue.clone();
-            tokio::task::spawn_blocking(move || queue.send(task));
         }
     }
 
@@ -569,6 +572,7 @@ impl Session {
             // Late digests of a copy that is complete.
             let patience = Instant::now() + Duration::from_secs(24 * 3600);
             while self.late_digests > 0 && Instant::now() < patience {
+                self.dispatch();
                 let Some(news) = self.news.recv().await else { break };
                 self.read(news).await;
             }

@@ -40,19 +40,14 @@ fn parse(mut list: impl BufRead, null: bool) -> Result<Vec<RelPath>> {
     let mut bytes = Vec::new();
     for line in 1_u64.. {
         bytes.clear();
-        let read = (&mut list)
-            .take(NAME_BYTES_MAX)
-            .read_until(end, &mut bytes)
-            .context("cannot read the list")?;
+        let read = (&mut list).take(NAME_BYTES_MAX).read_until(end, &mut bytes).context("cannot read the list")?;
         if read == 0 {
             break;
         }
         if bytes.last() == Some(&end) {
             bytes.pop();
         } else if read as u64 == NAME_BYTES_MAX {
-            return Err(usage(format!(
-                "line {line} is too long for a name; if names end with NUL, add --null"
-            )));
+            return Err(usage(format!("line {line} is too long for a name; if names end with NUL, add --null")));
         }
         if bytes.is_empty() {
             continue;
@@ -95,10 +90,7 @@ mod tests {
 
     #[test]
     fn names_end_with_newlines_or_nuls() {
-        assert_eq!(
-            parsed(b"a\n./b/c/\n\nd e", false).unwrap(),
-            ["a", "b/c", "d e"]
-        );
+        assert_eq!(parsed(b"a\n./b/c/\n\nd e", false).unwrap(), ["a", "b/c", "d e"]);
         assert_eq!(parsed(b"a\0b\nc\0", true).unwrap(), ["a", "b\\nc"]);
         assert_eq!(parsed(b"\xff\n", false).unwrap(), ["\\xff"]);
         assert_eq!(parsed(b"./\n.\n", false).unwrap(), [".", "."]);
@@ -106,22 +98,14 @@ mod tests {
 
     #[test]
     fn what_leads_out_is_refused_by_line() {
-        for (list, why) in [
-            (&b"a\n../b\n"[..], "line 2"),
-            (b"/etc\n", "begins with /"),
-            (b"a//b\n", "line 1"),
-            (b"a\0b\n", "line 1"),
-        ] {
+        for (list, why) in
+            [(&b"a\n../b\n"[..], "line 2"), (b"/etc\n", "begins with /"), (b"a//b\n", "line 1"), (b"a\0b\n", "line 1")]
+        {
             let text = parsed(list, false).unwrap_err().to_string();
             assert!(text.contains(why), "{text}");
         }
         let long = vec![b'x'; 10_000];
-        assert!(
-            parsed(&long, false)
-                .unwrap_err()
-                .to_string()
-                .contains("--null")
-        );
+        assert!(parsed(&long, false).unwrap_err().to_string().contains("--null"));
     }
 
     #[test]
@@ -129,15 +113,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("list");
         std::fs::write(&path, "\n\n").unwrap();
-        assert!(
-            read(&path, false)
-                .unwrap_err()
-                .to_string()
-                .contains("names nothing")
-        );
-        assert!(
-            format!("{:#}", read(&dir.path().join("none"), false).unwrap_err())
-                .contains("No such file")
-        );
+        assert!(read(&path, false).unwrap_err().to_string().contains("names nothing"));
+        assert!(format!("{:#}", read(&dir.path().join("none"), false).unwrap_err()).contains("No such file"));
     }
 }

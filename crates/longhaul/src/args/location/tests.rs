@@ -11,25 +11,12 @@ fn shown(location: &Location) -> String {
         Location::Pipe => "pipe".into(),
         Location::Local(path) => format!("local {}", path.display()),
         Location::Agent(agent, path) => {
-            let hosts: Vec<String> = agent
-                .hosts
-                .iter()
-                .map(|at| format!("{}|{}", at.host, at.port))
-                .collect();
+            let hosts: Vec<String> = agent.hosts.iter().map(|at| format!("{}|{}", at.host, at.port)).collect();
             let pin = if agent.pin.is_some() { "pinned " } else { "" };
-            format!(
-                "agent {pin}{} {}",
-                hosts.join(" "),
-                String::from_utf8_lossy(path)
-            )
+            format!("agent {pin}{} {}", hosts.join(" "), String::from_utf8_lossy(path))
         }
         Location::Ssh(host, path) => {
-            format!(
-                "ssh {}|{} {}",
-                host.user.as_deref().unwrap_or(""),
-                host.host,
-                String::from_utf8_lossy(path)
-            )
+            format!("ssh {}|{} {}", host.user.as_deref().unwrap_or(""), host.host, String::from_utf8_lossy(path))
         }
     }
 }
@@ -56,10 +43,7 @@ fn places_of_a_copy() {
         ("lh://[2001:db8::1]/x", "agent 2001:db8::1|4810 /x"),
         ("lh://[fe80::1%eth0]:5000/x", "agent fe80::1%eth0|5000 /x"),
         ("lh://a,b/x", "agent a|4810 b|4810 /x"),
-        (
-            "lh://a:5000,b,[::1]:6000,c/x",
-            "agent a|5000 b|5000 ::1|6000 c|6000 /x",
-        ),
+        ("lh://a:5000,b,[::1]:6000,c/x", "agent a|5000 b|5000 ::1|6000 c|6000 /x"),
         (&pinned, "agent pinned host|5000 /x"),
         ("host:/x", "ssh |host /x"),
         ("host:/x:y", "ssh |host /x:y"),
@@ -73,8 +57,7 @@ fn places_of_a_copy() {
         ("host:~", "ssh |host ./"),
     ];
     for (text, expected) in cases {
-        let found =
-            Location::parse(OsString::from(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let found = Location::parse(OsString::from(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(shown(&found), expected, "{text}");
     }
 }
@@ -107,9 +90,7 @@ fn what_is_refused_and_why() {
         ("@host:/x", "is no login name"),
     ];
     for (text, why) in cases {
-        let error = Location::parse(OsString::from(text))
-            .expect_err(text)
-            .to_string();
+        let error = Location::parse(OsString::from(text)).expect_err(text).to_string();
         assert!(error.contains(why), "{text}: {error}");
     }
 }
@@ -125,17 +106,9 @@ fn paths_need_not_be_utf8_but_hosts_must() {
         Location::Ssh(_, path) => assert_eq!(path, b"/\xff\n"),
         other => panic!("{other:?}"),
     }
-    assert!(matches!(
-        Location::parse(bytes("a")).unwrap(),
-        Location::Local(_)
-    ));
+    assert!(matches!(Location::parse(bytes("a")).unwrap(), Location::Local(_)));
     let host = OsString::from_vec(b"h\xff:/x".to_vec());
-    assert!(
-        Location::parse(host)
-            .unwrap_err()
-            .to_string()
-            .contains("not UTF-8")
-    );
+    assert!(Location::parse(host).unwrap_err().to_string().contains("not UTF-8"));
 }
 
 #[test]
@@ -154,40 +127,21 @@ fn the_far_end_of_a_test() {
         ("user@[::1]:", "ssh user|::1 "),
     ];
     for (text, expected) in cases {
-        let found = Location::parse_host(OsString::from(text))
-            .unwrap_or_else(|error| panic!("{text}: {error}"));
+        let found = Location::parse_host(OsString::from(text)).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(shown(&found), expected, "{text}");
     }
-    for (text, why) in [
-        ("user@host", "write user@host:"),
-        ("", "missing"),
-        ("host:x", "no port"),
-        ("-", "no host name"),
-    ] {
-        let error = Location::parse_host(OsString::from(text))
-            .expect_err(text)
-            .to_string();
+    for (text, why) in
+        [("user@host", "write user@host:"), ("", "missing"), ("host:x", "no port"), ("-", "no host name")]
+    {
+        let error = Location::parse_host(OsString::from(text)).expect_err(text).to_string();
         assert!(error.contains(why), "{text}: {error}");
     }
 }
 
 #[test]
 fn printing_gives_the_same_place_and_forges_no_line() {
-    for text in [
-        "-",
-        "dir/x",
-        "lh://host:5000/x",
-        "lh://[::1]:4810,b:1/x",
-        "user@[::1]:/x",
-        "host:/x",
-    ] {
-        assert_eq!(
-            Location::parse(OsString::from(text)).unwrap().to_string(),
-            text
-        );
+    for text in ["-", "dir/x", "lh://host:5000/x", "lh://[::1]:4810,b:1/x", "user@[::1]:/x", "host:/x"] {
+        assert_eq!(Location::parse(OsString::from(text)).unwrap().to_string(), text);
     }
-    assert_eq!(
-        Location::parse(OsString::from("a\nb")).unwrap().to_string(),
-        "a\\nb"
-    );
+    assert_eq!(Location::parse(OsString::from("a\nb")).unwrap().to_string(), "a\\nb");
 }

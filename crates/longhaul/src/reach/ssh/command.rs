@@ -43,14 +43,8 @@ impl SshCommand {
         }
         words.extend(word);
         let mut words = words.into_iter();
-        let program = words
-            .next()
-            .filter(|program| !program.is_empty())
-            .ok_or("a command is missing")?;
-        Ok(SshCommand {
-            program,
-            arguments: words.collect(),
-        })
+        let program = words.next().filter(|program| !program.is_empty()).ok_or("a command is missing")?;
+        Ok(SshCommand { program, arguments: words.collect() })
     }
 
     /// Ready for what is to be run over it; it ends with its handle.
@@ -64,11 +58,7 @@ impl SshCommand {
 /// What the configuration of ssh calls the host; as written where ssh does not tell.
 pub(super) async fn real_name(end: &SshEnd) -> String {
     let mut command = end.settings.command.command();
-    command
-        .arg("-G")
-        .arg(end.host.ssh_destination())
-        .stdin(Stdio::null())
-        .stderr(Stdio::null());
+    command.arg("-G").arg(end.host.ssh_destination()).stdin(Stdio::null()).stderr(Stdio::null());
     let output = timeout(CONFIGURATION_TIME_MAX, command.output()).await;
     let told = output
         .ok()
@@ -79,12 +69,8 @@ pub(super) async fn real_name(end: &SshEnd) -> String {
 }
 
 fn host_name(configuration: &str) -> Option<String> {
-    let mut lines = configuration
-        .lines()
-        .filter_map(|line| line.split_once(' '));
-    lines
-        .find(|(key, _)| *key == "hostname")
-        .map(|(_, name)| name.trim().to_owned())
+    let mut lines = configuration.lines().filter_map(|line| line.split_once(' '));
+    lines.find(|(key, _)| *key == "hostname").map(|(_, name)| name.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -96,22 +82,14 @@ mod tests {
         let cases: [(&str, &[&str]); 5] = [
             ("ssh", &["ssh"]),
             (" ssh  -p 22\t-i key ", &["ssh", "-p", "22", "-i", "key"]),
-            (
-                "ssh -o 'ProxyCommand=a b'",
-                &["ssh", "-o", "ProxyCommand=a b"],
-            ),
-            (
-                "'/path with spaces/ssh' \"\"",
-                &["/path with spaces/ssh", ""],
-            ),
+            ("ssh -o 'ProxyCommand=a b'", &["ssh", "-o", "ProxyCommand=a b"]),
+            ("'/path with spaces/ssh' \"\"", &["/path with spaces/ssh", ""]),
             ("ssh a\"b'c\"d", &["ssh", "ab'cd"]),
         ];
         for (text, words) in cases {
             let command = SshCommand::parse(text).unwrap();
-            let found: Vec<&str> = std::iter::once(&command.program)
-                .chain(&command.arguments)
-                .map(String::as_str)
-                .collect();
+            let found: Vec<&str> =
+                std::iter::once(&command.program).chain(&command.arguments).map(String::as_str).collect();
             assert_eq!(found, words, "{text}");
         }
         for bad in ["", "  ", "ssh 'x", "''"] {
@@ -121,10 +99,7 @@ mod tests {
 
     #[test]
     fn the_real_name_is_found() {
-        assert_eq!(
-            host_name("user me\nhostname dtn.example.org\nport 22\n").as_deref(),
-            Some("dtn.example.org")
-        );
+        assert_eq!(host_name("user me\nhostname dtn.example.org\nport 22\n").as_deref(), Some("dtn.example.org"));
         assert_eq!(host_name("user me\n"), None);
     }
 }

@@ -31,35 +31,18 @@ impl Ours {
     pub(super) async fn bind(end: &SshEnd, families: Families) -> Result<Ours> {
         let identity = agent::identity::ephemeral(&sys::process::hostname())?;
         let socket = bind_one_of(end.settings.ports)?;
-        let port = socket
-            .local_addr()
-            .context("cannot find the port that was taken")?
-            .port();
-        let far = address::of_host(
-            &HostPort {
-                host: real_name(end).await,
-                port,
-            },
-            families,
-        )
-        .await
-        .unwrap_or_default();
+        let port = socket.local_addr().context("cannot find the port that was taken")?.port();
+        let far = address::of_host(&HostPort { host: real_name(end).await, port }, families).await.unwrap_or_default();
         let mut ips: Vec<IpAddr> = far.into_iter().filter_map(towards).collect();
         let all = sys::socket::interfaces().context("cannot list the addresses of this host")?;
         ips.extend(all.into_iter().map(|(_, ip)| ip).filter(is_usable));
         let mut addresses: Vec<SocketAddr> = Vec::new();
-        for address in ips
-            .into_iter()
-            .map(|ip| SocketAddr::new(ip.to_canonical(), port))
-        {
+        for address in ips.into_iter().map(|ip| SocketAddr::new(ip.to_canonical(), port)) {
             if !addresses.contains(&address) && addresses.len() < OFFERED_MAX {
                 addresses.push(address);
             }
         }
-        Ok(Ours {
-            listener: Listener { socket, identity },
-            addresses,
-        })
+        Ok(Ours { listener: Listener { socket, identity }, addresses })
     }
 }
 
@@ -73,11 +56,7 @@ fn is_usable(ip: &IpAddr) -> bool {
 
 /// The address of this host that packets to `far` would carry; nothing is sent.
 fn towards(far: SocketAddr) -> Option<IpAddr> {
-    let any: IpAddr = if far.is_ipv4() {
-        [0, 0, 0, 0].into()
-    } else {
-        Ipv6Addr::UNSPECIFIED.into()
-    };
+    let any: IpAddr = if far.is_ipv4() { [0, 0, 0, 0].into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
     socket.connect(far).ok()?;
     Some(socket.local_addr().ok()?.ip())
@@ -86,10 +65,7 @@ fn towards(far: SocketAddr) -> Option<IpAddr> {
 /// Listens on the first free port of the range, over IPv6 and IPv4 or, without IPv6, IPv4 alone.
 fn bind_one_of(ports: Option<Ports>) -> Result<TcpListener> {
     let range = ports.map_or(0..=0, |ports| ports.low..=ports.high);
-    let both = |port| {
-        listen((Ipv6Addr::UNSPECIFIED, port).into())
-            .or_else(|_| listen(([0, 0, 0, 0], port).into()))
-    };
+    let both = |port| listen((Ipv6Addr::UNSPECIFIED, port).into()).or_else(|_| listen(([0, 0, 0, 0], port).into()));
     let mut refused = None;
     for port in range {
         match both(port) {
@@ -98,10 +74,7 @@ fn bind_one_of(ports: Option<Ports>) -> Result<TcpListener> {
         }
     }
     let why = refused.map_or_else(|| anyhow!("there is no port in it"), anyhow::Error::from);
-    Err(why.context(ports.map_or_else(
-        || "cannot listen".to_owned(),
-        |ports| format!("no port of {ports} is free"),
-    )))
+    Err(why.context(ports.map_or_else(|| "cannot listen".to_owned(), |ports| format!("no port of {ports} is free"))))
 }
 
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
@@ -116,17 +89,7 @@ mod tests {
     fn a_port_of_the_range_is_taken_while_one_is_free() {
         let taken = bind_one_of(None).unwrap();
         let port = taken.local_addr().unwrap().port();
-        let text = format!(
-            "{:#}",
-            bind_one_of(Some(Ports {
-                low: port,
-                high: port
-            }))
-            .unwrap_err()
-        );
-        assert!(
-            text.starts_with(&format!("no port of {port}-{port} is free")),
-            "{text}"
-        );
+        let text = format!("{:#}", bind_one_of(Some(Ports { low: port, high: port })).unwrap_err());
+        assert!(text.starts_with(&format!("no port of {port}-{port} is free")), "{text}");
     }
 }

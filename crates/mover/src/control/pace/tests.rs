@@ -27,7 +27,7 @@ fn check(plant: &Plant, from_ms: u64, to_ms: u64, most: f64, least: f64) -> Resu
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 32, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1500, max_shrink_iters: 32, ..ProptestConfig::default() })]
 
     #[test]
     fn streams_that_always_send(scenario in scenarios(rates(50.0, 400e3))) {

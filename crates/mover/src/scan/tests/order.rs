@@ -1,7 +1,6 @@
 //! In which order, within which bounds, and what happens when the tree changes meanwhile.
 
 use super::*;
-use crate::scan::walk::{DIRS_PENDING_MAX, OPEN_DIRS_MAX};
 
 #[test]
 fn a_directory_then_what_is_in_it_then_its_subdirectories() {
@@ -10,10 +9,26 @@ fn a_directory_then_what_is_in_it_then_its_subdirectories() {
     let events = tree.scan(&[source("top")], ScanOptions::default());
     assert_eq!(
         lines(&events),
-        ["d top", "d top/empty", "d top/sub", "d top/sub/deeper", "f top/a", "f top/sub/b", "f top/sub/deeper/c", "l top/s -> a"]
+        [
+            "d top",
+            "d top/empty",
+            "d top/sub",
+            "d top/sub/deeper",
+            "f top/a",
+            "f top/sub/b",
+            "f top/sub/deeper/c",
+            "l top/s -> a"
+        ]
     );
-    let at = |path: &str| events.iter().position(|e| matches!(e, ScanEvent::Listed { path: p, .. } if p.as_bytes() == path.as_bytes())).unwrap();
-    let entry = |path: &str| events.iter().position(|e| matches!(e, ScanEvent::Entry(e, _) if e.path.as_bytes() == path.as_bytes())).unwrap();
+    let at = |path: &str| {
+        events
+            .iter()
+            .position(|e| matches!(e, ScanEvent::Listed { path: p, .. } if p.as_bytes() == path.as_bytes()))
+            .unwrap()
+    };
+    let entry = |path: &str| {
+        events.iter().position(|e| matches!(e, ScanEvent::Entry(e, _) if e.path.as_bytes() == path.as_bytes())).unwrap()
+    };
     assert_eq!(entry("top"), 0);
     assert!(entry("top/sub") < at("top") && at("top") < entry("top/sub/b"), "a level before the next");
     assert!(at("top/sub") < entry("top/sub/deeper/c"));
@@ -29,7 +44,11 @@ fn one_name_comes_after_the_other_in_every_run() {
     let alone = tree.scan(&[source("top")], ScanOptions { helpers: 0, ..ScanOptions::default() });
     assert_eq!(alone.len(), 1 + 1502 + 3);
     for helpers in [1, 4] {
-        assert_eq!(tree.scan(&[source("top")], ScanOptions { helpers, ..ScanOptions::default() }), alone, "{helpers} helpers");
+        assert_eq!(
+            tree.scan(&[source("top")], ScanOptions { helpers, ..ScanOptions::default() }),
+            alone,
+            "{helpers} helpers"
+        );
     }
     let inode = |event: &ScanEvent| match event {
         ScanEvent::Entry(Entry { kind: EntryKind::File(identity), .. }, _) => Some(identity.ino),
@@ -73,7 +92,10 @@ fn paths_longer_than_the_protocol_carries_are_told() {
     let errors: Vec<_> = lines(&events).into_iter().filter(|l| l.starts_with('!')).collect();
     // 3 + 15 × 256 = 3843 bytes fit into 4095, one more name does not.
     assert_eq!(entries(&events).len(), 1 + 15);
-    assert!(errors.len() == 1 && errors[0].ends_with("is left out: path of 4099 bytes is longer than 4095"), "{errors:?}");
+    assert!(
+        errors.len() == 1 && errors[0].ends_with("is left out: path of 4099 bytes is longer than 4095"),
+        "{errors:?}"
+    );
     assert_eq!(events.iter().filter(|e| matches!(e, ScanEvent::Listed { complete: false, .. })).count(), 1);
 }
 
@@ -142,7 +164,12 @@ fn a_directory_that_became_a_link_is_not_followed() {
     check(&events);
     assert_eq!(
         lines(&events),
-        ["! top/sub: cannot read directory: name is or passes through a symbolic link", "d top", "d top/sub", "~ top/sub"]
+        [
+            "! top/sub: cannot read directory: name is or passes through a symbolic link",
+            "d top",
+            "d top/sub",
+            "~ top/sub"
+        ]
     );
 }
 
@@ -191,9 +218,12 @@ fn scan_speed() {
             let (start, cpu) = (std::time::Instant::now(), sys::cpu::process_time().unwrap().total());
             let scanner = tree.scanner(&[source(&format!("top/{part}"))], options);
             let entries = scanner.filter(|e| matches!(e, ScanEvent::Entry(..))).count() as f64;
-            let (wall, cpu) = (start.elapsed().as_secs_f64(), (sys::cpu::process_time().unwrap().total() - cpu).as_secs_f64());
+            let (wall, cpu) =
+                (start.elapsed().as_secs_f64(), (sys::cpu::process_time().unwrap().total() - cpu).as_secs_f64());
             let (per_second, per_cpu_second) = (entries / wall, entries / cpu);
-            eprintln!("{part}, {helpers} helpers, preserve_all {preserve_all}: {per_second:.0}/s, {per_cpu_second:.0} per CPU second");
+            eprintln!(
+                "{part}, {helpers} helpers, preserve_all {preserve_all}: {per_second:.0}/s, {per_cpu_second:.0} per CPU second"
+            );
         }
     }
 }

@@ -70,10 +70,14 @@ fn sources_as_with_rsync() {
     let error = |source| tree.lines(&[source]).join("; ");
     assert!(error(source("nothing")).starts_with("! nothing: cannot look at source `nothing`: No such file"));
     assert!(error(source("a/b/f/")).starts_with("! .: cannot open source `a/b/f`: Not a directory"));
-    assert!(error(source("a/to_file/")).starts_with("! .: cannot open source `a/to_file`: a symbolic link to something"));
+    assert!(
+        error(source("a/to_file/")).starts_with("! .: cannot open source `a/to_file`: a symbolic link to something")
+    );
     assert!(error(source("a/out/")).starts_with("! .: cannot open source `a/out`: name leads outside"));
     assert!(error(source("../x")).ends_with("not a plain relative name"));
-    assert!(error(SourceSpec { name: b"..".to_vec(), ..source("a") }).starts_with("! .: source `a`: path holds a name"));
+    assert!(
+        error(SourceSpec { name: b"..".to_vec(), ..source("a") }).starts_with("! .: source `a`: path holds a name")
+    );
 }
 
 #[test]
@@ -84,7 +88,10 @@ fn sources_do_not_mix() {
     let twice = tree.lines(&[source("one/a"), source("two/a"), source("two/h")]);
     assert_eq!(twice, [format!("! a: {mix}"), "d a".into(), "f a/f".into(), "f h".into()]);
     let contents = tree.lines(&[source("two/"), source("one/a"), source("one/")]);
-    assert_eq!(contents, [format!("! .: {mix}"), format!("! a: {mix}"), "d .".into(), "d a".into(), "f a/f".into(), "f h".into()]);
+    assert_eq!(
+        contents,
+        [format!("! .: {mix}"), format!("! a: {mix}"), "d .".into(), "d a".into(), "f a/f".into(), "f h".into()]
+    );
 }
 
 #[test]
@@ -97,7 +104,10 @@ fn only_what_has_a_place_at_the_destination() {
     }
     let skipped = "not a regular file, directory or symlink: skipped";
     let all = tree.lines(&[source("top")]);
-    assert_eq!(all, [format!("! top/pipe: {skipped}"), format!("! top/socket: {skipped}"), "d top".into(), "f top/f".into()]);
+    assert_eq!(
+        all,
+        [format!("! top/pipe: {skipped}"), format!("! top/socket: {skipped}"), "d top".into(), "f top/f".into()]
+    );
     assert_eq!(tree.lines(&[source("top/pipe")]), ["p pipe"], "a pipe that is named is read");
     assert_eq!(tree.lines(&[source("top/socket")]), [format!("! socket: {skipped}")]);
 }
@@ -214,7 +224,8 @@ fn access_lists_are_carried() {
     tree.file("top/f");
     // Version 2, then user::rw- user:1:r-- group::r-- mask::r-- other::---, as linux/posix_acl_xattr.h has it.
     let mut acl = 2_u32.to_le_bytes().to_vec();
-    for (tag, perm, id) in [(1_u16, 6_u16, u32::MAX), (2, 4, 1), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)] {
+    for (tag, perm, id) in [(1_u16, 6_u16, u32::MAX), (2, 4, 1), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 0, u32::MAX)]
+    {
         acl.extend([tag.to_le_bytes(), perm.to_le_bytes()].concat());
         acl.extend(id.to_le_bytes());
     }

@@ -92,21 +92,11 @@ impl Config {
     ///
     /// # Errors
     /// When the file cannot be read, or something in it or on the command line cannot be.
-    pub fn load(
-        file: Option<&Path>,
-        overrides: &Overrides,
-        environment: &Environment,
-    ) -> Result<Config, ConfigError> {
+    pub fn load(file: Option<&Path>, overrides: &Overrides, environment: &Environment) -> Result<Config, ConfigError> {
         let Some(path) = file else {
-            return check::check(
-                raw::Raw::default(),
-                &check::Source::none(),
-                overrides,
-                environment,
-            );
+            return check::check(raw::Raw::default(), &check::Source::none(), overrides, environment);
         };
-        let text = std::fs::read_to_string(path)
-            .map_err(|source| ConfigError::unreadable(path, source))?;
+        let text = std::fs::read_to_string(path).map_err(|source| ConfigError::unreadable(path, source))?;
         Config::parse(path, &text, overrides, environment)
     }
 

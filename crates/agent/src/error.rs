@@ -30,10 +30,7 @@ pub enum AgentError {
         source: io::Error,
     },
     /// The port for metrics cannot be had.
-    #[error(
-        "cannot serve metrics at {address}{}",
-        listen_hint(source, "--metrics")
-    )]
+    #[error("cannot serve metrics at {address}{}", listen_hint(source, "--metrics"))]
     Metrics {
         /// The address.
         address: SocketAddr,
@@ -61,6 +58,10 @@ pub enum AgentError {
         #[source]
         source: io::Error,
     },
+    /// The configuration asks for programs that this version cannot run; going on without them would skip what
+    /// the site relies on.
+    #[error("[hooks] are not run by this version: remove the table to start without them")]
+    Hooks,
     /// The accepting socket failed.
     #[error("cannot accept connections any more")]
     Serve(#[source] io::Error),
@@ -107,7 +108,7 @@ impl AgentError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            AgentError::Config(_) | AgentError::Identity(IdentityError::State(_)) => 2,
+            AgentError::Hooks | AgentError::Config(_) | AgentError::Identity(IdentityError::State(_)) => 2,
             AgentError::Tokens(error) => match error {
                 // It does not get better by starting again, which is what 1 asks of a service manager.
                 TokenError::State(_) => 2,

@@ -63,16 +63,11 @@ fn make(hostname: &str) -> Result<Made, rcgen::Error> {
     let params = |name: &str| CertificateParams::new(vec![name.to_owned()]);
     let mut params = params(hostname).or_else(|_| params("longhaul"))?;
     params.distinguished_name = DistinguishedName::new();
-    params
-        .distinguished_name
-        .push(DnType::CommonName, "longhaul agent");
+    params.distinguished_name.push(DnType::CommonName, "longhaul agent");
     let certificate = params.self_signed(&key)?;
     Ok(Made {
         pem: format!("{}{}", key.serialize_pem(), certificate.pem()),
-        identity: Identity {
-            certificate: certificate.der().to_vec(),
-            key: key.serialize_der(),
-        },
+        identity: Identity { certificate: certificate.der().to_vec(), key: key.serialize_der() },
     })
 }
 
@@ -82,19 +77,11 @@ fn parse(dir: &PrivateDir, pem: &[u8]) -> Result<Identity, StateError> {
         why,
         fix: "restore it from a backup, or remove it: a new one is made, and clients must accept its fingerprint",
     };
-    let key = PrivatePkcs8KeyDer::from_pem_slice(pem)
-        .map_err(|e| damaged(format!("it has no PKCS#8 key ({e})")))?;
-    let certificate = CertificateDer::from_pem_slice(pem)
-        .map_err(|e| damaged(format!("it has no certificate ({e})")))?;
+    let key = PrivatePkcs8KeyDer::from_pem_slice(pem).map_err(|e| damaged(format!("it has no PKCS#8 key ({e})")))?;
+    let certificate =
+        CertificateDer::from_pem_slice(pem).map_err(|e| damaged(format!("it has no certificate ({e})")))?;
     let provider = rustls::crypto::aws_lc_rs::default_provider();
-    CertifiedKey::from_der(
-        vec![certificate.clone()],
-        PrivateKeyDer::Pkcs8(key.clone_key()),
-        &provider,
-    )
-    .map_err(|e| damaged(format!("key and certificate do not go together ({e})")))?;
-    Ok(Identity {
-        certificate: certificate.to_vec(),
-        key: key.secret_pkcs8_der().to_vec(),
-    })
+    CertifiedKey::from_der(vec![certificate.clone()], PrivateKeyDer::Pkcs8(key.clone_key()), &provider)
+        .map_err(|e| damaged(format!("key and certificate do not go together ({e})")))?;
+    Ok(Identity { certificate: certificate.to_vec(), key: key.secret_pkcs8_der().to_vec() })
 }

@@ -33,10 +33,7 @@ impl Metrics {
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("longhaul_build", "Version of the program", build);
         registry.register_collector(Box::new(Sessions { counters, bounds }));
-        let start_s = start
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_secs_f64();
+        let start_s = start.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         registry.register_collector(Box::new(Process { start_s }));
         Metrics { registry }
     }
@@ -78,58 +75,22 @@ impl Collector for Sessions {
         } = &*self.counters;
         let counters = [
             ("longhaul_sessions", "Sessions begun", sessions),
-            (
-                "longhaul_connections_refused",
-                "Connections refused before a session, by any cause",
-                refused,
-            ),
-            (
-                "longhaul_received_bytes",
-                "File bytes received and verified",
-                bytes_in,
-            ),
+            ("longhaul_connections_refused", "Connections refused before a session, by any cause", refused),
+            ("longhaul_received_bytes", "File bytes received and verified", bytes_in),
             ("longhaul_sent_bytes", "File bytes sent", bytes_out),
             ("longhaul_files_placed", "Files put in place", files_placed),
             ("longhaul_files_failed", "Files that failed", files_failed),
-            (
-                "longhaul_corrupt_parcels",
-                "Parcels that arrived corrupt and were asked for again",
-                corrupt,
-            ),
-            (
-                "longhaul_retransmitted_segments",
-                "TCP segments of data streams sent again",
-                retransmits,
-            ),
+            ("longhaul_corrupt_parcels", "Parcels that arrived corrupt and were asked for again", corrupt),
+            ("longhaul_retransmitted_segments", "TCP segments of data streams sent again", retransmits),
         ];
         for (name, help, value) in counters {
             counter(&mut encoder, name, help, value.load(Ordering::Relaxed))?;
         }
         let now = |value: &AtomicU64| value.load(Ordering::Relaxed);
-        gauge(
-            &mut encoder,
-            "longhaul_sessions_active",
-            "Sessions running",
-            now(sessions_active),
-        )?;
-        gauge(
-            &mut encoder,
-            "longhaul_sessions_limit",
-            "Sessions at once at most",
-            self.bounds.sessions as u64,
-        )?;
-        gauge(
-            &mut encoder,
-            "longhaul_streams_active",
-            "Data streams open",
-            now(streams_active),
-        )?;
-        gauge(
-            &mut encoder,
-            "longhaul_streams_limit",
-            "Data streams at once at most",
-            self.bounds.streams as u64,
-        )
+        gauge(&mut encoder, "longhaul_sessions_active", "Sessions running", now(sessions_active))?;
+        gauge(&mut encoder, "longhaul_sessions_limit", "Sessions at once at most", self.bounds.sessions as u64)?;
+        gauge(&mut encoder, "longhaul_streams_active", "Data streams open", now(streams_active))?;
+        gauge(&mut encoder, "longhaul_streams_limit", "Data streams at once at most", self.bounds.streams as u64)
     }
 }
 
@@ -142,27 +103,12 @@ impl Collector for Process {
     /// Named as Prometheus's own client libraries name them.
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         if let Ok(time) = sys::cpu::process_time() {
-            counter(
-                &mut encoder,
-                "process_cpu_seconds",
-                "CPU time of the process",
-                time.total().as_secs_f64(),
-            )?;
+            counter(&mut encoder, "process_cpu_seconds", "CPU time of the process", time.total().as_secs_f64())?;
         }
         if let Ok(bytes) = sys::cpu::rss_bytes() {
-            gauge(
-                &mut encoder,
-                "process_resident_memory_bytes",
-                "Resident memory of the process",
-                bytes,
-            )?;
+            gauge(&mut encoder, "process_resident_memory_bytes", "Resident memory of the process", bytes)?;
         }
-        gauge(
-            &mut encoder,
-            "process_start_time_seconds",
-            "Start of the process since 1970",
-            self.start_s,
-        )
+        gauge(&mut encoder, "process_start_time_seconds", "Start of the process since 1970", self.start_s)
     }
 }
 

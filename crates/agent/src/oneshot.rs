@@ -69,13 +69,7 @@ impl Default for OneshotOptions {
             start: PathBuf::from("/"),
             reached_at: None,
             // Two sessions, for the one that lost its connection may not have noticed when the next begins.
-            bounds: ServeLimits {
-                sessions: 2,
-                streams: 256,
-                handshakes: 64,
-                memory_bytes: 512 << 20,
-                rate_bps: None,
-            },
+            bounds: ServeLimits { sessions: 2, streams: 256, handshakes: 64, memory_bytes: 512 << 20, rate_bps: None },
             io: IoChoice::Measure,
         }
     }
@@ -142,18 +136,11 @@ pub async fn oneshot(
         Some(addresses) => {
             let peer = call.fingerprint.as_deref().map(str::parse::<Fingerprint>);
             let Some(Ok(peer)) = peer else {
-                return Err(AgentError::Call(
-                    "to connect back it needs the fingerprint of the other end".into(),
-                ));
+                return Err(AgentError::Call("to connect back it needs the fingerprint of the other end".into()));
             };
             say(
                 &mut output,
-                &Answer {
-                    port: None,
-                    addresses: Vec::new(),
-                    fingerprint: None,
-                    version: env!("CARGO_PKG_VERSION"),
-                },
+                &Answer { port: None, addresses: Vec::new(), fingerprint: None, version: env!("CARGO_PKG_VERSION") },
             )
             .await?;
             let remote = Remote {
@@ -177,35 +164,21 @@ async fn read_call(input: &mut (impl AsyncBufReadExt + Unpin)) -> Result<Call, A
     let mut bounded = input.take(CALL_BYTES_MAX);
     match timeout(WAIT_FIRST, bounded.read_until(b'\n', &mut line)).await {
         Err(_) => {
-            return Err(call(format!(
-                "standard input said nothing for {} s",
-                WAIT_FIRST.as_secs()
-            )));
+            return Err(call(format!("standard input said nothing for {} s", WAIT_FIRST.as_secs())));
         }
         Ok(Err(source)) => {
-            return Err(AgentError::System {
-                what: "read standard input",
-                source,
-            });
+            return Err(AgentError::System { what: "read standard input", source });
         }
         Ok(Ok(_)) => {}
     }
     if line.last() != Some(&b'\n') {
-        return Err(call(
-            "standard input ended, or went on for too long, within its first line".into(),
-        ));
+        return Err(call("standard input ended, or went on for too long, within its first line".into()));
     }
     // What stands in the line is a secret: it is not repeated.
-    let parsed: Call = serde_json::from_slice(&line).map_err(|e| {
-        call(format!(
-            "standard input is not the JSON it should be (column {})",
-            e.column()
-        ))
-    })?;
+    let parsed: Call = serde_json::from_slice(&line)
+        .map_err(|e| call(format!("standard input is not the JSON it should be (column {})", e.column())))?;
     if parsed.key.chars().count() < KEY_CHARS_MIN {
-        return Err(call(format!(
-            "a one-time key has at least {KEY_CHARS_MIN} characters"
-        )));
+        return Err(call(format!("a one-time key has at least {KEY_CHARS_MIN} characters")));
     }
     Ok(parsed)
 }
@@ -216,27 +189,14 @@ async fn say(output: &mut (impl AsyncWrite + Unpin), answer: &Answer) -> Result<
         output.write_all(line.as_bytes()).await?;
         output.flush().await
     };
-    written.await.map_err(|source| AgentError::System {
-        what: "write to standard output",
-        source,
-    })
+    written.await.map_err(|source| AgentError::System { what: "write to standard output", source })
 }
 
-fn bind_one_of(
-    ports: Option<RangeInclusive<u16>>,
-) -> Result<(TcpListener, SocketAddr), AgentError> {
+fn bind_one_of(ports: Option<RangeInclusive<u16>>) -> Result<(TcpListener, SocketAddr), AgentError> {
     let address = |port| SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), port);
-    let try_port = |port| {
-        bind(Listen {
-            address: address(port),
-            by_default: true,
-        })
-    };
+    let try_port = |port| bind(Listen { address: address(port), by_default: true });
     let Some(ports) = ports else {
-        return try_port(0).map_err(|source| AgentError::Listen {
-            address: address(0),
-            source,
-        });
+        return try_port(0).map_err(|source| AgentError::Listen { address: address(0), source });
     };
     let (first, last) = (*ports.start(), *ports.end());
     let mut refused = std::io::Error::from(std::io::ErrorKind::InvalidInput);
@@ -246,19 +206,13 @@ fn bind_one_of(
             Err(e) => refused = e,
         }
     }
-    Err(AgentError::Ports {
-        first,
-        last,
-        source: refused,
-    })
+    Err(AgentError::Ports { first, last, source: refused })
 }
 
 /// Addresses that the near end may try: first the one that ssh itself reached.
 fn offered(reached_at: Option<IpAddr>) -> Result<Vec<IpAddr>, AgentError> {
-    let all = sys::socket::interfaces().map_err(|source| AgentError::System {
-        what: "list the addresses of this host",
-        source,
-    })?;
+    let all = sys::socket::interfaces()
+        .map_err(|source| AgentError::System { what: "list the addresses of this host", source })?;
     let is_usable = |ip: &IpAddr| match ip {
         IpAddr::V4(v4) => !v4.is_loopback() && !v4.is_link_local(),
         // A link-local address is of no use without its interface.
@@ -276,9 +230,9 @@ fn offered(reached_at: Option<IpAddr>) -> Result<Vec<IpAddr>, AgentError> {
 fn only(peer: Fingerprint) -> Judge {
     Arc::new(move |seen: &Fingerprint| match *seen == peer {
         true => Ok(()),
-        false => Err(format!(
-            "the other end has the fingerprint {seen}, not {peer} as ssh said: somebody is in between"
-        )),
+        false => {
+            Err(format!("the other end has the fingerprint {seen}, not {peer} as ssh said: somebody is in between"))
+        }
     })
 }
 

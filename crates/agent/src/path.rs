@@ -73,11 +73,7 @@ impl AbsPath {
     /// The path of what lies at `rel` beneath this one.
     #[must_use]
     pub fn join(&self, rel: &RelPath) -> AbsPath {
-        let mut path = if self.0 == b"/" {
-            Vec::new()
-        } else {
-            self.0.clone()
-        };
+        let mut path = if self.0 == b"/" { Vec::new() } else { self.0.clone() };
         if !rel.is_root() || path.is_empty() {
             path.push(b'/');
         }
@@ -128,10 +124,7 @@ pub fn show(path: &[u8]) -> String {
                 shown.push(c);
             }
         }
-        chunk
-            .invalid()
-            .iter()
-            .for_each(|b| shown += &format!("\\x{b:02x}"));
+        chunk.invalid().iter().for_each(|b| shown += &format!("\\x{b:02x}"));
         if shown.len() > SHOWN_CHARS_MAX * 4 {
             break;
         }
@@ -159,41 +152,22 @@ mod tests {
             ("/data/...", "/data/..."),
             ("/data/..x", "/data/..x"),
         ] {
-            assert_eq!(
-                AbsPath::new(given.as_bytes()).unwrap().as_bytes(),
-                normal.as_bytes(),
-                "{given}"
-            );
+            assert_eq!(AbsPath::new(given.as_bytes()).unwrap().as_bytes(), normal.as_bytes(), "{given}");
         }
     }
 
     #[test]
     fn refuses_what_climbs_or_cannot_be() {
         let error = |bytes: &[u8]| AbsPath::new(bytes).unwrap_err();
-        for bad in [
-            "/..",
-            "/data/..",
-            "/data/../data",
-            "/data/x/../../etc",
-            "/../data",
-        ] {
-            assert!(
-                matches!(error(bad.as_bytes()), PathError::Climbs(_)),
-                "{bad}"
-            );
+        for bad in ["/..", "/data/..", "/data/../data", "/data/x/../../etc", "/../data"] {
+            assert!(matches!(error(bad.as_bytes()), PathError::Climbs(_)), "{bad}");
         }
         for bad in ["", "data", "./data", "~/data"] {
-            assert!(
-                matches!(error(bad.as_bytes()), PathError::Relative(_)),
-                "{bad}"
-            );
+            assert!(matches!(error(bad.as_bytes()), PathError::Relative(_)), "{bad}");
         }
         assert_eq!(error(b"/a\0b"), PathError::Nul("/a\\u{0}b".into()));
         assert!(matches!(error(&[b'/'; PATH_MAX + 1]), PathError::Long(_)));
-        assert!(matches!(
-            error(&[b"/", &[b'x'; NAME_MAX + 1][..]].concat()),
-            PathError::Long(_)
-        ));
+        assert!(matches!(error(&[b"/", &[b'x'; NAME_MAX + 1][..]].concat()), PathError::Long(_)));
     }
 
     #[test]

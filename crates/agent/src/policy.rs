@@ -46,39 +46,23 @@ impl AgentPolicy {
     /// Lets in who holds a token of `tokens`, within `terms`; expiry goes by `clock`.
     #[must_use]
     pub fn new(tokens: TokenStore, terms: Terms, clock: fn() -> SystemTime) -> AgentPolicy {
-        AgentPolicy {
-            tokens,
-            terms: Arc::new(terms),
-            clock,
-        }
+        AgentPolicy { tokens, terms: Arc::new(terms), clock }
     }
 
     /// Decides about a token at a given time.
     ///
     /// # Errors
     /// A refusal that is the same for unknown, expired and revoked tokens.
-    pub fn admit_at(
-        &self,
-        token: &str,
-        from: SocketAddr,
-        now: SystemTime,
-    ) -> Result<Arc<dyn Grant>, Refusal> {
+    pub fn admit_at(&self, token: &str, from: SocketAddr, now: SystemTime) -> Result<Arc<dyn Grant>, Refusal> {
         match self.tokens.check(token, now) {
             Ok(access) => {
                 let state_dir = self.tokens.state_dir().clone();
-                Ok(Arc::new(TokenGrant {
-                    terms: self.terms.clone(),
-                    access,
-                    state_dir,
-                }))
+                Ok(Arc::new(TokenGrant { terms: self.terms.clone(), access, state_dir }))
             }
             Err(why) => {
                 tracing::warn!(%from, %why, "refused a connection");
                 let text = "the agent does not take this token: it is wrong, expired or revoked; ask the agent's operator for another";
-                Err(Refusal {
-                    code: Code::Denied,
-                    text: text.into(),
-                })
+                Err(Refusal { code: Code::Denied, text: text.into() })
             }
         }
     }
@@ -142,28 +126,19 @@ impl TokenGrant {
         let scope = match self.scope(need) {
             None => None,
             Some(scope) => {
-                let covering = scope.iter().filter(|top| {
-                    found.path.beneath(top).is_some() && self.state_dir.beneath(top).is_none()
-                });
+                let covering = scope
+                    .iter()
+                    .filter(|top| found.path.beneath(top).is_some() && self.state_dir.beneath(top).is_none());
                 // Of several the widest, so that links between its parts resolve.
                 Some(covering.min_by_key(|top| top.as_bytes().len())?)
             }
         };
-        Some(Allowed {
-            root: found.root,
-            scope,
-            path: found.path,
-        })
+        Some(Allowed { root: found.root, scope, path: found.path })
     }
 
     /// What could have been asked for.
     fn places(&self, need: Need) -> Vec<&AbsPath> {
-        let roots = || {
-            self.terms
-                .roots
-                .iter()
-                .filter(|root| need == Need::Read || root.write())
-        };
+        let roots = || self.terms.roots.iter().filter(|root| need == Need::Read || root.write());
         let Some(scope) = self.scope(need) else {
             return roots().map(Root::written).collect();
         };
@@ -184,61 +159,35 @@ impl TokenGrant {
     }
 
     fn refuse(&self, need: Need, path: &AbsPath) -> Refusal {
-        let verb = if need == Need::Read {
-            "read"
-        } else {
-            "written"
-        };
+        let verb = if need == Need::Read { "read" } else { "written" };
         let places = self.places(need);
         let readable = need == Need::Write && self.allowed(Need::Read, path).is_some();
         let but = if readable { ", only read" } else { "" };
         let way_out = match (places.is_empty(), &self.access) {
-            (false, _) => format!(
-                "what can be {verb} with this token is beneath {}",
-                listed(places.into_iter())
-            ),
-            (true, Access::Scoped(_)) => format!(
-                "nothing can be {verb} with this token; ask the agent's operator for one that can"
-            ),
+            (false, _) => format!("what can be {verb} with this token is beneath {}", listed(places.into_iter())),
+            (true, Access::Scoped(_)) => {
+                format!("nothing can be {verb} with this token; ask the agent's operator for one that can")
+            }
             (true, Access::All) if need == Need::Write => {
                 "nothing can be; the agent's operator opens a directory with `--root DIR:rw`".into()
             }
-            (true, Access::All) => {
-                "nothing can be; the agent's operator opens a directory with `--root DIR`".into()
-            }
+            (true, Access::All) => "nothing can be; the agent's operator opens a directory with `--root DIR`".into(),
         };
-        let code = if matches!(self.access, Access::All) {
-            Code::Path
-        } else {
-            Code::Denied
-        };
-        Refusal {
-            code,
-            text: format!("{path} cannot be {verb} at this agent{but}: {way_out}"),
-        }
+        let code = if matches!(self.access, Access::All) { Code::Path } else { Code::Denied };
+        Refusal { code, text: format!("{path} cannot be {verb} at this agent{but}: {way_out}") }
     }
 }
 
 impl Grant for TokenGrant {
     fn resolve(&self, direction: Direction, path: &[u8]) -> Result<(Dir, RelPath), Refusal> {
         let need = Need::of(direction);
-        let path = AbsPath::new(path).map_err(|e| Refusal {
-            code: Code::Path,
-            text: e.to_string(),
-        })?;
-        let allowed = self
-            .allowed(need, &path)
-            .ok_or_else(|| self.refuse(need, &path))?;
+        let path = AbsPath::new(path).map_err(|e| Refusal { code: Code::Path, text: e.to_string() })?;
+        let allowed = self.allowed(need, &path).ok_or_else(|| self.refuse(need, &path))?;
         open(&allowed, need).map_err(|source| {
             let place = allowed.scope.unwrap_or(allowed.root.path());
             tracing::warn!(%place, error = %source, "cannot open a directory that is served");
-            let text = format!(
-                "{path} cannot be reached at this agent: it cannot open {place} ({source})"
-            );
-            Refusal {
-                code: Code::Path,
-                text,
-            }
+            let text = format!("{path} cannot be reached at this agent: it cannot open {place} ({source})");
+            Refusal { code: Code::Path, text }
         })
     }
 
@@ -282,11 +231,7 @@ fn open(allowed: &Allowed<'_>, need: Need) -> io::Result<(Dir, RelPath)> {
     match top.open_dir(within.as_bytes()) {
         Ok(dir) => Ok((dir, path.beneath(scope).ok_or_else(outside)?)),
         // The scope is one file: its directory, but no other name in it.
-        Err(e)
-            if e.kind() == io::ErrorKind::NotADirectory
-                && need == Need::Read
-                && *path == *scope =>
-        {
+        Err(e) if e.kind() == io::ErrorKind::NotADirectory && need == Need::Read && *path == *scope => {
             let (dir, name) = top.parent(within.as_bytes())?;
             Ok((dir, RelPath::new(name).map_err(|_| outside())?))
         }

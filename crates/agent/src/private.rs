@@ -107,16 +107,9 @@ impl PrivateDir {
         let dir = Dir::open(path).map_err(|e| error("open the state directory", e))?;
         let meta = Meta::of(&dir).map_err(|e| error("look at the state directory", e))?;
         if meta.mode & 0o022 != 0 {
-            return Err(StateError::LooseDir {
-                path: path.to_owned(),
-                mode: meta.mode,
-            });
+            return Err(StateError::LooseDir { path: path.to_owned(), mode: meta.mode });
         }
-        Ok(PrivateDir {
-            path: path.to_owned(),
-            dir,
-            meta,
-        })
+        Ok(PrivateDir { path: path.to_owned(), dir, meta })
     }
 
     /// The whole name of a file in it.
@@ -135,10 +128,7 @@ impl PrivateDir {
         let meta = Meta::of(&fd).map_err(error)?;
         self.check(name, &meta)?;
         let mut bytes = Vec::new();
-        File::from(fd)
-            .take(FILE_BYTES_MAX + 1)
-            .read_to_end(&mut bytes)
-            .map_err(error)?;
+        File::from(fd).take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(error)?;
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(error(too_long()));
         }
@@ -148,12 +138,7 @@ impl PrivateDir {
     /// The state of a file, `None` if there is none.
     pub(crate) fn stamp(&self, name: &str) -> Result<Option<Stamp>, StateError> {
         match self.dir.stat(name.as_bytes()) {
-            Ok(m) => Ok(Some(Stamp {
-                ino: m.ino,
-                size: m.size,
-                mtime_ns: m.mtime_ns,
-                ctime_ns: m.ctime_ns,
-            })),
+            Ok(m) => Ok(Some(Stamp { ino: m.ino, size: m.size, mtime_ns: m.mtime_ns, ctime_ns: m.ctime_ns })),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(self.error("look at", name, e)),
         }
@@ -162,53 +147,34 @@ impl PrivateDir {
     fn check(&self, name: &str, meta: &Meta) -> Result<(), StateError> {
         let path = || self.path_of(name);
         if meta.mode & 0o077 != 0 {
-            return Err(StateError::Loose {
-                path: path(),
-                mode: meta.mode,
-            });
+            return Err(StateError::Loose { path: path(), mode: meta.mode });
         }
         if meta.uid != self.meta.uid && meta.uid != sys::process::euid() {
-            return Err(StateError::Foreign {
-                path: path(),
-                uid: meta.uid,
-                dir_uid: self.meta.uid,
-            });
+            return Err(StateError::Foreign { path: path(), uid: meta.uid, dir_uid: self.meta.uid });
         }
         Ok(())
     }
 
     /// Makes a file if it is not there; `false` if somebody was quicker.
     pub(crate) fn create(&self, name: &str, bytes: &[u8]) -> Result<bool, StateError> {
-        self.publish("make", name, bytes, |temporary| {
-            match self.dir.rename_noreplace(temporary, name.as_bytes()) {
-                Ok(()) => Ok(true),
-                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-                Err(e) => Err(e),
-            }
+        self.publish("make", name, bytes, |temporary| match self.dir.rename_noreplace(temporary, name.as_bytes()) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(e),
         })
     }
 
     /// Puts a file in place of what is there.
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), StateError> {
-        self.publish("write", name, bytes, |temporary| {
-            self.dir.rename(temporary, name.as_bytes()).map(|()| true)
-        })?;
+        self.publish("write", name, bytes, |temporary| self.dir.rename(temporary, name.as_bytes()).map(|()| true))?;
         Ok(())
     }
 
     /// A file to lock; it stays empty.
     pub(crate) fn lock_file(&self, name: &str) -> Result<File, StateError> {
-        let flags = OpenFlags {
-            create: true,
-            mode: FILE_MODE,
-            ..OpenFlags::write()
-        };
-        let fd = self
-            .dir
-            .open_file(name.as_bytes(), flags)
-            .map_err(|e| self.error("open", name, e))?;
-        self.adopt(&fd)
-            .map_err(|e| self.error("hand over", name, e))?;
+        let flags = OpenFlags { create: true, mode: FILE_MODE, ..OpenFlags::write() };
+        let fd = self.dir.open_file(name.as_bytes(), flags).map_err(|e| self.error("open", name, e))?;
+        self.adopt(&fd).map_err(|e| self.error("hand over", name, e))?;
         Ok(fd.into())
     }
 
@@ -222,45 +188,25 @@ impl PrivateDir {
         if bytes.len() as u64 > FILE_BYTES_MAX {
             return Err(self.error(what, name, too_long()));
         }
-        let written = write_beside(
-            &self.dir,
-            name.as_bytes(),
-            bytes,
-            |fd| self.adopt(fd),
-            place,
-        );
+        let written = write_beside(&self.dir, name.as_bytes(), bytes, |fd| self.adopt(fd), place);
         written.map_err(|e| self.error(what, name, e))
     }
 
     /// When root works on a service's directory, the files belong to the service: else it could not read them.
     fn adopt(&self, fd: &impl std::os::fd::AsFd) -> io::Result<()> {
         if sys::process::euid() == 0 && self.meta.uid != 0 {
-            fchown(
-                fd,
-                Owner {
-                    uid: Some(self.meta.uid),
-                    gid: Some(self.meta.gid),
-                },
-            )?;
+            fchown(fd, Owner { uid: Some(self.meta.uid), gid: Some(self.meta.gid) })?;
         }
         Ok(())
     }
 
     fn error(&self, what: &'static str, name: &str, source: io::Error) -> StateError {
-        StateError::Io {
-            what,
-            path: self.path_of(name),
-            fix: None,
-            source,
-        }
+        StateError::Io { what, path: self.path_of(name), fix: None, source }
     }
 }
 
 fn too_long() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::FileTooLarge,
-        format!("longer than {FILE_BYTES_MAX} bytes"),
-    )
+    io::Error::new(io::ErrorKind::FileTooLarge, format!("longer than {FILE_BYTES_MAX} bytes"))
 }
 
 /// Writes a private file under a temporary name, makes it durable, and lets `place` give it its own.
@@ -273,18 +219,10 @@ pub(crate) fn write_beside(
 ) -> io::Result<bool> {
     let mut random = [0; 8];
     sys::random::fill(&mut random)?;
-    let temporary = [
-        b".",
-        name,
-        format!(".{:016x}", u64::from_ne_bytes(random)).as_bytes(),
-    ]
-    .concat();
+    let temporary = [b".", name, format!(".{:016x}", u64::from_ne_bytes(random)).as_bytes()].concat();
     let mut file = File::from(dir.open_file(&temporary, OpenFlags::create_new(FILE_MODE))?);
-    let placed = file
-        .write_all(bytes)
-        .and_then(|()| adopt(&file))
-        .and_then(|()| fsync(&file))
-        .and_then(|()| place(&temporary));
+    let placed =
+        file.write_all(bytes).and_then(|()| adopt(&file)).and_then(|()| fsync(&file)).and_then(|()| place(&temporary));
     if !matches!(placed, Ok(true)) {
         // The cause is what the caller must hear; a leftover is only ugly.
         let _ = dir.unlink(&temporary);

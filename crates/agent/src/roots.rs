@@ -66,10 +66,7 @@ impl Root {
     pub fn new(written: &Path, write: bool) -> Result<Root, RootError> {
         use std::os::unix::ffi::OsStrExt;
         let shown = || show(written.as_os_str().as_bytes());
-        let open = |source| RootError::Open {
-            path: shown(),
-            source,
-        };
+        let open = |source| RootError::Open { path: shown(), source };
         let path = std::fs::canonicalize(written).map_err(open)?;
         if !std::fs::metadata(&path).map_err(open)?.is_dir() {
             return Err(RootError::NotADirectory(shown()));
@@ -77,11 +74,7 @@ impl Root {
         let path = AbsPath::new(path.as_os_str().as_bytes())?;
         // With `..` in it there is only one safe reading: what it leads to now.
         let written = AbsPath::new(written.as_os_str().as_bytes()).unwrap_or_else(|_| path.clone());
-        Ok(Root {
-            path,
-            written,
-            write,
-        })
+        Ok(Root { path, written, write })
     }
 
     /// Where it is, without symbolic links.
@@ -134,11 +127,7 @@ impl Roots {
             if other.path == root.path {
                 return Err(RootError::Twice(root.written.to_string()));
             }
-            let (inner, outer) = if root.path.beneath(&other.path).is_some() {
-                (&root, other)
-            } else {
-                (other, &root)
-            };
+            let (inner, outer) = if root.path.beneath(&other.path).is_some() { (&root, other) } else { (other, &root) };
             if inner.path.beneath(&outer.path).is_some() && outer.write && !inner.write {
                 return Err(RootError::ReadOnlyInWritable {
                     inner: inner.written.to_string(),
@@ -153,17 +142,10 @@ impl Roots {
     /// The innermost root that holds `path`.
     #[must_use]
     pub fn find(&self, path: &AbsPath) -> Option<Found<'_>> {
-        let names = self
-            .0
-            .iter()
-            .flat_map(|root| [(root, &root.path), (root, &root.written)]);
-        let holding = names
-            .filter_map(|(root, name)| Some((name.as_bytes().len(), root, path.beneath(name)?)));
+        let names = self.0.iter().flat_map(|root| [(root, &root.path), (root, &root.written)]);
+        let holding = names.filter_map(|(root, name)| Some((name.as_bytes().len(), root, path.beneath(name)?)));
         let (_, root, rel) = holding.max_by_key(|(length, ..)| *length)?;
-        Some(Found {
-            root,
-            path: root.path.join(&rel),
-        })
+        Some(Found { root, path: root.path.join(&rel) })
     }
 
     /// In the order they were given.
@@ -181,12 +163,7 @@ impl Roots {
 /// Directories for a message: `/a, /b and 3 more`.
 pub(crate) fn listed<'a>(paths: impl Iterator<Item = &'a AbsPath>) -> String {
     let paths: Vec<String> = paths.map(ToString::to_string).collect();
-    let shown = paths
-        .iter()
-        .take(LISTED_MAX)
-        .map(String::as_str)
-        .collect::<Vec<_>>()
-        .join(", ");
+    let shown = paths.iter().take(LISTED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match paths.len().saturating_sub(LISTED_MAX) {
         0 => shown,
         more => format!("{shown} and {more} more"),

@@ -34,36 +34,25 @@ pub(crate) const BACKLOG: u16 = 1024;
 /// # Errors
 /// When it cannot start, its socket fails, or it was not given the time to finish.
 pub async fn run(config: Config, stop: watch::Receiver<Stop>) -> Result<(), AgentError> {
-    let mut ready = config
-        .ready_file
-        .as_deref()
-        .map(ReadyFile::prepare)
-        .transpose()?;
+    if *config.hooks() != mover::request::Hooks::default() {
+        return Err(AgentError::Hooks);
+    }
+    let mut ready = config.ready_file.as_deref().map(ReadyFile::prepare).transpose()?;
     let (identity, is_new) = identity::load_or_make(&config.state_dir, &sys::process::hostname())?;
     let tokens = TokenStore::open(&config.state_dir)?;
     let token = tokens.main_token()?;
     let fingerprint = Fingerprint::of(&identity.certificate);
-    let (socket, bound) = bind(config.listen).map_err(|source| AgentError::Listen {
-        address: config.listen.address,
-        source,
-    })?;
+    let (socket, bound) =
+        bind(config.listen).map_err(|source| AgentError::Listen { address: config.listen.address, source })?;
     let counters = Arc::new(Counters::default());
-    let metrics = config
-        .metrics
-        .map(|address| bind_metrics(address, &config, &counters))
-        .transpose()?;
+    let metrics = config.metrics.map(|address| bind_metrics(address, &config, &counters)).transpose()?;
     announce(&config, &tokens, bound, fingerprint, is_new);
     if let Some(metrics) = &metrics {
         tracing::info!(address = %metrics.bound, "serving metrics");
     }
     let options = serve_options(&config, tokens, bound, counters);
     if let Some(ready) = &mut ready {
-        ready.write(&Ready::new(
-            bound,
-            &token,
-            fingerprint,
-            metrics.as_ref().map(|m| m.bound),
-        ))?;
+        ready.write(&Ready::new(bound, &token, fingerprint, metrics.as_ref().map(|m| m.bound)))?;
     }
     let served = tokio::select! {
         served = serve(Listener { socket, identity }, options, stop.clone()) => served,
@@ -88,10 +77,7 @@ pub(crate) async fn serve(
 }
 
 /// Passes the wish to stop on to the mover; ends only when the time to heed it is over.
-pub(crate) async fn finish_in_time(
-    mut stop: watch::Receiver<Stop>,
-    finish: watch::Sender<bool>,
-) -> Cut {
+pub(crate) async fn finish_in_time(mut stop: watch::Receiver<Stop>, finish: watch::Sender<bool>) -> Cut {
     asked(&mut stop, Stop::Finish).await;
     finish.send_replace(true);
     tokio::select! {
@@ -102,19 +88,11 @@ pub(crate) async fn finish_in_time(
 
 /// Never ends unless it fails.
 async fn serve_metrics(bound: Option<BoundMetrics>, stop: watch::Receiver<Stop>) -> AgentError {
-    let Some(BoundMetrics {
-        listener,
-        bound,
-        metrics,
-    }) = bound
-    else {
+    let Some(BoundMetrics { listener, bound, metrics }) = bound else {
         return std::future::pending().await;
     };
     match metrics::serve(listener, metrics, stop).await {
-        Err(source) => AgentError::Metrics {
-            address: bound,
-            source,
-        },
+        Err(source) => AgentError::Metrics { address: bound, source },
         Ok(()) => std::future::pending().await,
     }
 }
@@ -144,36 +122,18 @@ struct BoundMetrics {
     metrics: Arc<Metrics>,
 }
 
-fn bind_metrics(
-    address: SocketAddr,
-    config: &Config,
-    counters: &Arc<Counters>,
-) -> Result<BoundMetrics, AgentError> {
+fn bind_metrics(address: SocketAddr, config: &Config, counters: &Arc<Counters>) -> Result<BoundMetrics, AgentError> {
     let open = || {
         let socket = bind_to(address)?;
         let bound = socket.local_addr()?;
         let listener = tokio::net::TcpListener::from_std(socket)?;
-        let metrics = Arc::new(Metrics::new(
-            counters.clone(),
-            config.bounds,
-            SystemTime::now(),
-        ));
-        Ok(BoundMetrics {
-            listener,
-            bound,
-            metrics,
-        })
+        let metrics = Arc::new(Metrics::new(counters.clone(), config.bounds, SystemTime::now()));
+        Ok(BoundMetrics { listener, bound, metrics })
     };
     open().map_err(|source| AgentError::Metrics { address, source })
 }
 
-fn announce(
-    config: &Config,
-    tokens: &TokenStore,
-    bound: SocketAddr,
-    fingerprint: Fingerprint,
-    is_new: bool,
-) {
+fn announce(config: &Config, tokens: &TokenStore, bound: SocketAddr, fingerprint: Fingerprint, is_new: bool) {
     if is_new {
         tracing::info!(state_dir = %config.state_dir.display(), "first start: made key, certificate and access token");
     }
@@ -195,40 +155,20 @@ fn announce(
 
 fn warn_of_useless_tokens(config: &Config, tokens: &TokenStore) {
     let is_served = |path: &crate::path::AbsPath| {
-        config.roots.find(path).is_some()
-            || config
-                .roots
-                .iter()
-                .any(|root| root.path().beneath(path).is_some())
+        config.roots.find(path).is_some() || config.roots.iter().any(|root| root.path().beneath(path).is_some())
     };
     for token in tokens.list().unwrap_or_default() {
-        for path in token
-            .scope
-            .read
-            .iter()
-            .chain(&token.scope.write)
-            .filter(|path| !is_served(path))
-        {
+        for path in token.scope.read.iter().chain(&token.scope.write).filter(|path| !is_served(path)) {
             tracing::warn!(token = %token.name, %path, "this token is for a directory beneath no root: it opens nothing");
         }
     }
 }
 
-fn serve_options(
-    config: &Config,
-    tokens: TokenStore,
-    bound: SocketAddr,
-    counters: Arc<Counters>,
-) -> ServeOptions {
-    let terms = Terms {
-        roots: config.roots.clone(),
-        tests: config.tests,
-        relay: config.relay,
-        hooks: config.hooks.clone(),
-    };
-    let address = |DataAddress { ip, port }: &DataAddress| {
-        SocketAddr::new(*ip, port.unwrap_or(bound.port())).to_string()
-    };
+fn serve_options(config: &Config, tokens: TokenStore, bound: SocketAddr, counters: Arc<Counters>) -> ServeOptions {
+    let terms =
+        Terms { roots: config.roots.clone(), tests: config.tests, relay: config.relay, hooks: config.hooks.clone() };
+    let address =
+        |DataAddress { ip, port }: &DataAddress| SocketAddr::new(*ip, port.unwrap_or(bound.port())).to_string();
     ServeOptions {
         policy: Arc::new(AgentPolicy::new(tokens, terms, SystemTime::now)),
         bounds: config.bounds,
@@ -240,9 +180,5 @@ fn serve_options(
 
 /// What a session may use: all that the agent has, if it is alone; the mover divides.
 pub(crate) fn limits(bounds: ServeLimits, io: mover::request::IoChoice) -> Limits {
-    Limits {
-        memory: Bytes::new(bounds.memory_bytes),
-        io,
-        ..Limits::default()
-    }
+    Limits { memory: Bytes::new(bounds.memory_bytes), io, ..Limits::default() }
 }

@@ -165,10 +165,7 @@ pub(crate) fn sha256(text: &str) -> [u8; 32] {
 }
 
 /// The candidate that equals `digest`. All are compared, each in constant time, whichever it is.
-pub(crate) fn find_constant_time<T>(
-    digest: &[u8; 32],
-    candidates: impl Iterator<Item = ([u8; 32], T)>,
-) -> Option<T> {
+pub(crate) fn find_constant_time<T>(digest: &[u8; 32], candidates: impl Iterator<Item = ([u8; 32], T)>) -> Option<T> {
     let mut found = None;
     for (candidate, value) in candidates {
         if aws_lc_rs::constant_time::verify_slices_are_equal(&candidate, digest).is_ok() {
@@ -183,9 +180,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn unix_s(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_secs()
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn from_unix_s(seconds: u64) -> Option<SystemTime> {
@@ -203,11 +198,7 @@ mod tests {
         for text in [a, b] {
             let rest = text.strip_prefix("lh1_").unwrap();
             assert_eq!(rest.len(), 43);
-            assert!(
-                rest.bytes()
-                    .all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_'),
-                "{rest}"
-            );
+            assert!(rest.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_'), "{rest}");
         }
     }
 

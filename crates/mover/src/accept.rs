@@ -82,7 +82,12 @@ impl Hub {
     }
 
     /// Opens the door for a session's streams.
-    pub fn door(self: &Arc<Hub>, session: SessionId, key: SessionKey, settings: &Settings) -> (mpsc::Receiver<Opened>, DoorKeeper) {
+    pub fn door(
+        self: &Arc<Hub>,
+        session: SessionId,
+        key: SessionKey,
+        settings: &Settings,
+    ) -> (mpsc::Receiver<Opened>, DoorKeeper) {
         let (arrive, arrivals) = mpsc::channel(usize::from(settings.streams_max).clamp(1, 64));
         let left = usize::from(u16::MAX);
         let door = Door { key, settings: settings.clone(), arrive, seen: HashSet::new(), left };
@@ -178,9 +183,9 @@ async fn prove(
     let tls = acceptor.accept(stream).await.map_err(|e| format!("TLS: {e}"))?;
     let mut tls = TlsStream::Server(tls);
     match link::read(&mut tls, FRAME_MAX_UNAUTHENTICATED).await {
-        Ok(Control::Hello(hello)) => {
-            controls.try_send(Controller { stream: tls, hello, from }).map_err(|_| "too many connections wait for a session".to_owned())
-        }
+        Ok(Control::Hello(hello)) => controls
+            .try_send(Controller { stream: tls, hello, from })
+            .map_err(|_| "too many connections wait for a session".to_owned()),
         Ok(_) => Err("it did not say hello first".to_owned()),
         Err(error) => Err(crate::session::chain(&error)),
     }
@@ -201,7 +206,9 @@ async fn data_stream(stream: &mut TcpStream, hub: &Arc<Hub>) -> Result<Coming, S
     stream.read_exact(&mut hello).await.map_err(|e| e.to_string())?;
     let said = announced(&hello).map_err(|e| e.to_string())?;
     match hub.enter(&said.session, said.stream) {
-        Some((key, settings, arrive)) => Ok(Coming { hello, session: said.session, stream: said.stream, key, settings, arrive }),
+        Some((key, settings, arrive)) => {
+            Ok(Coming { hello, session: said.session, stream: said.stream, key, settings, arrive })
+        }
         None => {
             let _ = stream.write_all(&refusal(status::NO_SESSION)).await;
             Err("a data stream names no session that is open, or a number that was used".to_owned())

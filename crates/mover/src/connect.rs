@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use proto::control::{Code, Control, Hello, Open, Opened, Refusal, Settings, VERSION_MAX, VERSION_MIN, Welcome, negotiate};
+use proto::control::{
+    Code, Control, Hello, Open, Opened, Refusal, Settings, VERSION_MAX, VERSION_MIN, Welcome, negotiate,
+};
 use proto::hello::SessionKey;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -89,7 +91,9 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
             let wait = async {
                 loop {
                     let mut control = arriving.recv().await?;
-                    if control.hello.reverse && verify_slices_are_equal(control.hello.token.as_bytes(), remote.token.as_bytes()).is_ok() {
+                    if control.hello.reverse
+                        && verify_slices_are_equal(control.hello.token.as_bytes(), remote.token.as_bytes()).is_ok()
+                    {
                         let welcome = Welcome { version: VERSION_MAX, program: PROGRAM.to_owned() };
                         link::write(&mut control.stream, &Control::Welcome(welcome)).await.ok()?;
                         return Some(control.stream);
@@ -106,7 +110,8 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
 /// TLS to an agent whose fingerprint the judge accepts.
 pub(crate) async fn tls_client(tcp: TcpStream, remote: &Remote) -> Result<TlsStream<TcpStream>, SessionError> {
     let refusal = Arc::new(Mutex::new(None));
-    let config = crate::tls::client(remote.judge.clone(), refusal.clone()).map_err(|e| SessionError::Fatal(e.to_string()))?;
+    let config =
+        crate::tls::client(remote.judge.clone(), refusal.clone()).map_err(|e| SessionError::Fatal(e.to_string()))?;
     let _ = tcp.set_nodelay(true);
     let connector = TlsConnector::from(config);
     let shaken = tokio::time::timeout(SHAKE, connector.connect(crate::tls::server_name(), tcp)).await;
@@ -121,8 +126,17 @@ pub(crate) async fn tls_client(tcp: TcpStream, remote: &Remote) -> Result<TlsStr
 }
 
 /// Says hello and waits for the welcome.
-pub(crate) async fn hello(stream: &mut TlsStream<TcpStream>, remote: &Remote, reverse: bool) -> Result<(), SessionError> {
-    let hello = Hello { versions: (VERSION_MIN, VERSION_MAX), token: remote.token.clone(), program: PROGRAM.to_owned(), reverse };
+pub(crate) async fn hello(
+    stream: &mut TlsStream<TcpStream>,
+    remote: &Remote,
+    reverse: bool,
+) -> Result<(), SessionError> {
+    let hello = Hello {
+        versions: (VERSION_MIN, VERSION_MAX),
+        token: remote.token.clone(),
+        program: PROGRAM.to_owned(),
+        reverse,
+    };
     link::write(stream, &Control::Hello(hello)).await?;
     let answer = tokio::time::timeout(SHAKE, link::read(stream, proto::limits::FRAME_MAX_UNAUTHENTICATED));
     match answer.await.map_err(|_| LinkError::Silent(SHAKE))?? {
@@ -131,7 +145,10 @@ pub(crate) async fn hello(stream: &mut TlsStream<TcpStream>, remote: &Remote, re
             Ok(())
         }
         Control::Welcome(welcome) => {
-            let text = format!("{} speaks version {} of the protocol, this end {VERSION_MIN} to {VERSION_MAX}", remote.label, welcome.version);
+            let text = format!(
+                "{} speaks version {} of the protocol, this end {VERSION_MIN} to {VERSION_MAX}",
+                remote.label, welcome.version
+            );
             Err(LinkError::Refused(Refusal { code: Code::Version, text }).into())
         }
         Control::Refused(why) => Err(LinkError::Refused(why).into()),

@@ -8,21 +8,16 @@ use proto::control::{Code, Direction, Open, Settings, Work};
 use tokio::sync::{mpsc, watch};
 
 use crate::connect::{Session, reach};
+use crate::control::retry::{Limits, Next, Retry};
 use crate::ends::{local_sources, local_target};
-use crate::event::{Event, Started, Summary};
+use crate::event::{Event, Started, Summary, SweepStep};
 use crate::link::LinkError;
-use crate::request::{CopyRequest, MoveError, Place, Remote, Steer, TestRequest};
+use crate::request::{CopyRequest, Hooks, MoveError, Place, Remote, Steer, TestRequest};
 use crate::session::source::End;
 use crate::session::{Context, SessionError, Steering, chain, destination, memory, source};
 
 /// Streams at most when their number is to be found and nobody set a bound.
 const STREAMS_AUTO_MAX: u16 = 16;
-/// Attempts without progress before a lost connection ends the copy.
-const ATTEMPTS_MAX: u32 = 6;
-/// First pause between two attempts; it doubles.
-const PAUSE: Duration = Duration::from_millis(500);
-/// Longest pause.
-const PAUSE_MAX: Duration = Duration::from_secs(15);
 /// Share of the memory limit that is for buffers; the rest is for the manifest and the program.
 const BUFFER_SHARE: u64 = 2;
 
@@ -31,13 +26,19 @@ const BUFFER_SHARE: u64 = 2;
 ///
 /// # Errors
 /// When the copy could not begin or ended early; a copy that ran to its end with failed files is a summary.
-pub async fn copy(request: CopyRequest, events: mpsc::Sender<Event>, steer: mpsc::Receiver<Steer>) -> Result<Summary, MoveError> {
+pub async fn copy(
+    request: CopyRequest,
+    events: mpsc::Sender<Event>,
+    steer: mpsc::Receiver<Steer>,
+) -> Result<Summary, MoveError> {
+    refuse_what_is_missing(&request)?;
     let begin = Instant::now();
     let steer: Steering = Arc::new(tokio::sync::Mutex::new(steer));
     let mut job = [0; 16];
     sys::random::fill(&mut job).map_err(|e| failed(1, format!("getting random bytes: {e}")))?;
     let mut summary = Summary { protection: request.settings.protection, ..Summary::default() };
-    let mut attempt = 0;
+    let mut retry = Retry::new(Limits::default());
+    let mut tried = 0;
     loop {
         let (result, end) = once(&request, job, &events, &steer).await;
         let progress = end.as_ref().is_some_and(|(end, _)| end.outlook.bytes > 0);
@@ -48,19 +49,45 @@ pub async fn copy(request: CopyRequest, events: mpsc::Sender<Event>, steer: mpsc
             Ok(()) => break,
             Err(error) => error,
         };
-        attempt = if progress { 1 } else { attempt + 1 };
-        if !error.is_network() || attempt >= ATTEMPTS_MAX {
-            summary.seconds = begin.elapsed().as_secs_f64();
-            return Err(move_error(error, attempt));
+        if progress {
+            retry.progressed();
         }
+        tried += 1;
+        // What never worked will not get better by trying: a wrong address is told at once.
+        let worth_it = error.is_network() && (progress || summary.reconnects > 0);
+        let Some(Next::Again { pause, attempt, of }) = worth_it.then(|| retry.failed(random())) else {
+            return Err(move_error(error, tried));
+        };
         summary.reconnects += 1;
         let why = chain(&error);
-        let _ = events.send(Event::Reconnect { attempt, of: ATTEMPTS_MAX, why }).await;
-        tokio::time::sleep((PAUSE * 2u32.pow(attempt.min(8))).min(PAUSE_MAX)).await;
+        let _ = events.send(Event::Reconnect { attempt, of, why }).await;
+        tokio::time::sleep(pause).await;
     }
     summary.seconds = begin.elapsed().as_secs_f64();
     let _ = events.send(Event::Summary(Box::new(summary.clone()))).await;
     Ok(summary)
+}
+
+/// Says at once what this version cannot do, instead of doing something else.
+fn refuse_what_is_missing(request: &CopyRequest) -> Result<(), MoveError> {
+    let missing = match (&request.source, &request.destination) {
+        _ if request.hooks != Hooks::default() => "hooks are not run by this version: leave the --hook options out",
+        (Place::Pipe, _) | (_, Place::Pipe) => "standard input and output are not carried by this version: name a file",
+        (Place::Agent(..), Place::Agent(..)) => {
+            "copies between two agents are not driven by this version: run the copy at one of them"
+        }
+        (Place::Local(_), Place::Local(_)) => "both ends are on this host: name an agent or an ssh host at one of them",
+        _ => return Ok(()),
+    };
+    Err(failed(2, missing.to_owned()))
+}
+
+/// Spreads the pauses of many that lost their connection at once.
+fn random() -> u64 {
+    let mut bytes = [0; 8];
+    // Without randomness the pause is the shortest of its turn.
+    let _ = sys::random::fill(&mut bytes);
+    u64::from_ne_bytes(bytes)
 }
 
 /// One attempt. The second part tells what came of it, and whether this end was the source.
@@ -72,7 +99,9 @@ async fn once(
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
     match (&request.source, &request.destination) {
         (Place::Local(paths), Place::Agent(remote, to)) => push(request, paths, remote, to, job, (events, steer)).await,
-        (Place::Agent(remote, from), Place::Local(paths)) => pull(request, remote, from, paths, job, (events, steer)).await,
+        (Place::Agent(remote, from), Place::Local(paths)) => {
+            pull(request, remote, from, paths, job, (events, steer)).await
+        }
         _ => (Err(SessionError::Fatal("this pair of places is not supported".to_owned())), None),
     }
 }
@@ -158,7 +187,13 @@ async fn pull(
     (result, Some((end, false)))
 }
 
-async fn begin(request: &CopyRequest, remote: &Remote, direction: Direction, work: Work, job: [u8; 16]) -> Result<Session, SessionError> {
+async fn begin(
+    request: &CopyRequest,
+    remote: &Remote,
+    direction: Direction,
+    work: Work,
+    job: [u8; 16],
+) -> Result<Session, SessionError> {
     let settings = bounded(&request.settings);
     let connected = reach(remote, &settings, &request.limits).await?;
     connected.open(Open { job, direction, work, settings }).await
@@ -179,7 +214,12 @@ async fn context(
     let (stop, stopped) = watch::channel(false);
     let Session { link, opened, key, ways, keep } = session;
     let name: String = opened.session.iter().map(|b| format!("{b:02x}")).collect();
-    let started = Started { session: name, protection: opened.settings.protection, congestion: opened.settings.congestion.clone(), congestion_reason: None };
+    let started = Started {
+        session: name,
+        protection: opened.settings.protection,
+        congestion: opened.settings.congestion.clone(),
+        congestion_reason: None,
+    };
     let _ = events.send(Event::Started(started)).await;
     let context = Context {
         link,
@@ -232,19 +272,70 @@ fn move_error(error: SessionError, attempts: u32) -> MoveError {
 ///
 /// # Errors
 /// When the test could not begin or ended early.
-pub async fn test(request: TestRequest, events: mpsc::Sender<Event>, steer: mpsc::Receiver<Steer>) -> Result<Summary, MoveError> {
+pub async fn test(
+    request: TestRequest,
+    events: mpsc::Sender<Event>,
+    steer: mpsc::Receiver<Steer>,
+) -> Result<Summary, MoveError> {
+    if request.sweep {
+        return sweep(&request, &events).await;
+    }
     let mut summary = Summary { protection: request.settings.protection, ..Summary::default() };
     let direction = if request.reverse { Direction::Pull } else { Direction::Push };
-    let (result, end) = one_way(&request, direction, request.duration, &events, Some(steer)).await;
+    let one = one_way(&request, direction, request.duration, &events, Some(steer));
+    let (result, end) = if request.bidirectional {
+        let other = if request.reverse { Direction::Push } else { Direction::Pull };
+        let (one, back) = tokio::join!(one, one_way(&request, other, request.duration, &events, None));
+        back.0.map_err(|e| move_error(e, 0))?;
+        summary.reverse_rate_bps = back.1.map(|end| verified(&end, other).1);
+        one
+    } else {
+        one.await
+    };
     if let Some(end) = &end {
-        let sending = direction == Direction::Push;
-        end.outlook.summarise(&mut summary, sending);
-        let verified = if sending { end.outlook.peer.bytes } else { end.outlook.bytes };
-        summary.bytes = verified;
-        summary.bytes_text = verified.to_string();
-        summary.rate_bps = crate::session::tally::per_second(verified, end.outlook.elapsed());
+        end.outlook.summarise(&mut summary, direction == Direction::Push);
+        (summary.bytes, summary.rate_bps) = verified(end, direction);
+        summary.bytes_text = summary.bytes.to_string();
     }
     result.map_err(|e| move_error(e, 0))?;
+    summary.ok = true;
+    let _ = events.send(Event::Summary(Box::new(summary.clone()))).await;
+    Ok(summary)
+}
+
+/// Bytes that the receiving end verified, and their rate.
+fn verified(end: &End, direction: Direction) -> (u64, u64) {
+    let bytes = if direction == Direction::Push { end.outlook.peer.bytes } else { end.outlook.bytes };
+    (bytes, crate::session::tally::per_second(bytes, end.outlook.elapsed()))
+}
+
+/// Gain that more streams must bring to count, per mille.
+const KNEE_GAIN: u64 = 50;
+
+/// Doubles the number of streams until throughput stops rising.
+async fn sweep(request: &TestRequest, events: &mpsc::Sender<Event>) -> Result<Summary, MoveError> {
+    let mut summary = Summary { protection: request.settings.protection, ..Summary::default() };
+    let most = if request.settings.streams_max == 0 { STREAMS_AUTO_MAX } else { request.settings.streams_max };
+    let direction = if request.reverse { Direction::Pull } else { Direction::Push };
+    let (mut best, mut streams) = (0, 1);
+    while streams <= most {
+        let settings = Settings { streams_max: streams, ..request.settings.clone() };
+        let step = TestRequest { settings, ..request.clone() };
+        let (result, end) = one_way(&step, direction, request.duration, events, None).await;
+        result.map_err(|e| move_error(e, 0))?;
+        let Some(end) = end else { break };
+        let (bytes, rate_bps) = verified(&end, direction);
+        summary.sweep.push(SweepStep { streams, rate_bps });
+        if u128::from(rate_bps) * 1000 < u128::from(best) * u128::from(1000 + KNEE_GAIN) {
+            break;
+        }
+        best = rate_bps;
+        summary.knee = Some(streams);
+        end.outlook.summarise(&mut summary, direction == Direction::Push);
+        (summary.bytes, summary.rate_bps) = (bytes, rate_bps);
+        summary.bytes_text = bytes.to_string();
+        streams *= 2;
+    }
     summary.ok = true;
     let _ = events.send(Event::Summary(Box::new(summary.clone()))).await;
     Ok(summary)
@@ -259,7 +350,8 @@ async fn one_way(
 ) -> (Result<(), SessionError>, Option<End>) {
     let open = async {
         let mut job = [0; 16];
-        sys::random::fill(&mut job).map_err(|error| SessionError::Os { doing: "getting random bytes".to_owned(), error })?;
+        sys::random::fill(&mut job)
+            .map_err(|error| SessionError::Os { doing: "getting random bytes".to_owned(), error })?;
         let settings = bounded(&request.settings);
         let connected = reach(&request.remote, &settings, &request.limits).await?;
         let work = Work::Memory { duration_ms: duration.as_millis() as u64 };

@@ -85,10 +85,20 @@ pub fn granted_sources(grant: &dyn Grant, paths: &[Vec<u8>], names: Vec<RelPath>
         match &root {
             None => root = Some((dir, meta)),
             Some((_, first)) if first.is_same_file(&meta) => {}
-            Some(_) => return Err(bad("sources of one copy must lie beneath one root of the agent: copy them one after the other".to_owned())),
+            Some(_) => {
+                return Err(bad(
+                    "sources of one copy must lie beneath one root of the agent: copy them one after the other"
+                        .to_owned(),
+                ));
+            }
         }
         let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default().to_vec();
-        found.push(Found { path: rel.into(), inside: inside || name.is_empty(), name, shown: String::from_utf8_lossy(path).into_owned() });
+        found.push(Found {
+            path: rel.into(),
+            inside: inside || name.is_empty(),
+            name,
+            shown: String::from_utf8_lossy(path).into_owned(),
+        });
     }
     let (root, _) = root.ok_or_else(|| bad("no source is named".to_owned()))?;
     sources(root, found, names, &grant.name())

@@ -46,9 +46,8 @@ impl FromStr for Fingerprint {
     /// Reads what `Display` writes; upper case, a missing prefix, and colons between bytes (as
     /// `openssl x509 -fingerprint` prints them) are read too.
     fn from_str(text: &str) -> Result<Fingerprint, FingerprintError> {
-        parse(text.trim()).ok_or_else(|| FingerprintError {
-            text: text.chars().take(80).flat_map(char::escape_debug).collect(),
-        })
+        parse(text.trim())
+            .ok_or_else(|| FingerprintError { text: text.chars().take(80).flat_map(char::escape_debug).collect() })
     }
 }
 
@@ -92,22 +91,12 @@ mod tests {
 
     #[test]
     fn refuses_what_is_none() {
-        for bad in [
-            "",
-            "sha256:",
-            &TEXT[..70],
-            &format!("{TEXT}0"),
-            &TEXT.replace("e3", "+3"),
-            "sha1:00",
-            "sha256:é",
-            "é:",
-        ] {
+        for bad in
+            ["", "sha256:", &TEXT[..70], &format!("{TEXT}0"), &TEXT.replace("e3", "+3"), "sha1:00", "sha256:é", "é:"]
+        {
             assert!(bad.parse::<Fingerprint>().is_err(), "{bad:?}");
         }
         let error = "a\nb".parse::<Fingerprint>().unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`a\\nb` is no fingerprint: it is written `sha256:` and 64 hexadecimal digits"
-        );
+        assert_eq!(error.to_string(), "`a\\nb` is no fingerprint: it is written `sha256:` and 64 hexadecimal digits");
     }
 }

@@ -49,5 +49,8 @@ pub fn rings(choice: IoChoice, depth: u32, plain: usize) -> Vec<Ring> {
 /// True for errors that will meet every further file too: going on would only waste the user's time.
 #[must_use]
 pub fn is_fatal(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem)
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem
+    )
 }

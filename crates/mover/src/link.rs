@@ -44,7 +44,11 @@ pub async fn read(stream: &mut (impl AsyncRead + Unpin), max: usize) -> Result<C
     read_into(stream, max, &mut body).await
 }
 
-async fn read_into(stream: &mut (impl AsyncRead + Unpin), max: usize, body: &mut Vec<u8>) -> Result<Control, LinkError> {
+async fn read_into(
+    stream: &mut (impl AsyncRead + Unpin),
+    max: usize,
+    body: &mut Vec<u8>,
+) -> Result<Control, LinkError> {
     let mut prefix = [0; PREFIX];
     stream.read_exact(&mut prefix).await.map_err(LinkError::Lost)?;
     let len = frame::body_len(prefix, max)?;

@@ -180,19 +180,25 @@ impl Outlook {
         let per_gb = |us: u64| if bytes == 0 { 0.0 } else { us as f64 * 1e3 / bytes as f64 };
         let own_rss = sys::cpu::peak_rss_bytes().unwrap_or(0);
         let (source, destination) = if sending { (own_cpu, self.peer.cpu_us) } else { (self.peer.cpu_us, own_cpu) };
-        let (source_rss, destination_rss) = if sending { (own_rss, self.peer.rss_bytes) } else { (self.peer.rss_bytes, own_rss) };
+        let (source_rss, destination_rss) =
+            if sending { (own_rss, self.peer.rss_bytes) } else { (self.peer.rss_bytes, own_rss) };
         summary.bytes_sent += bytes;
         summary.seconds = self.begin.elapsed().as_secs_f64();
         summary.rate_bps = per_second(bytes, self.begin.elapsed());
         summary.streams = self.streams;
-        let far = if sending { (self.sample.retransmits, self.sample.rtt_us, self.sample.cwnd_bytes) } else { (self.peer.retransmits, self.peer.rtt_us, self.peer.cwnd_bytes) };
+        let far = if sending {
+            (self.sample.retransmits, self.sample.rtt_us, self.sample.cwnd_bytes)
+        } else {
+            (self.peer.retransmits, self.peer.rtt_us, self.peer.cwnd_bytes)
+        };
         summary.retransmits += far.0;
         (summary.rtt_us, summary.cwnd_bytes) = (far.1, far.2);
         summary.chunks_verified += if sending { self.peer.parcels_checked } else { self.parcels };
         if sending {
             summary.deleted = self.peer.deleted;
         }
-        summary.cpu_s_per_gb = CpuPerGb { source: per_gb(source), destination: per_gb(destination), total: per_gb(source + destination) };
+        summary.cpu_s_per_gb =
+            CpuPerGb { source: per_gb(source), destination: per_gb(destination), total: per_gb(source + destination) };
         summary.peak_rss_bytes = Ends { source: source_rss, destination: destination_rss };
         summary.socket_buffer_bytes = self.socket_buffer_bytes;
         summary.limits = self.shares.shares();

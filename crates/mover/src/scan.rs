@@ -137,6 +137,8 @@ pub struct Scanner {
     stack: Vec<Frame>,
     /// Directories announced but not yet walked, in all of the stack.
     dirs_pending: usize,
+    /// [`DIRS_PENDING_MAX`], but in tests of it.
+    dirs_pending_max: usize,
     links: LinkTable,
     looker: Looker,
     ready: VecDeque<ScanEvent>,
@@ -158,6 +160,7 @@ impl Scanner {
             names: names::NameList::default(),
             stack: Vec::new(),
             dirs_pending: 0,
+            dirs_pending_max: DIRS_PENDING_MAX,
             links: LinkTable::default(),
             looker: Looker::new(options.helpers, options.preserve_all),
             ready: VecDeque::new(),

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use proto::control::{Code, Control, CopyOptions, Direction, Open, Opened, Refusal, Settings, VERSION_MAX, Welcome, Work, negotiate};
+use proto::control::{
+    Code, Control, CopyOptions, Direction, Open, Opened, Refusal, Settings, VERSION_MAX, Welcome, Work, negotiate,
+};
 use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -87,7 +89,10 @@ impl Server {
     async fn control(self: Arc<Server>, control: Controller) {
         let Controller { mut stream, hello, from } = control;
         let admitted = match negotiate(hello.versions) {
-            None => Err(Refusal { code: Code::Version, text: format!("this agent speaks version {VERSION_MAX} of the protocol") }),
+            None => Err(Refusal {
+                code: Code::Version,
+                text: format!("this agent speaks version {VERSION_MAX} of the protocol"),
+            }),
             Some(version) => self.options.policy.admit(&hello.token, from).map(|grant| (grant, version)),
         };
         let (grant, version) = match admitted {
@@ -113,7 +118,13 @@ impl Server {
     }
 
     /// One session, from what was asked for to its end.
-    async fn session(&self, mut stream: TlsStream<TcpStream>, open: Open, grant: Arc<dyn Grant>, dial: Option<Vec<SocketAddr>>) {
+    async fn session(
+        &self,
+        mut stream: TlsStream<TcpStream>,
+        open: Open,
+        grant: Arc<dyn Grant>,
+        dial: Option<Vec<SocketAddr>>,
+    ) {
         let busy = |text: &str| Refusal { code: Code::Busy, text: format!("{text}: try again later") };
         let Ok(_place) = self.sessions.try_acquire() else {
             return refuse(stream, busy("this agent runs as many sessions as it may")).await;
@@ -181,7 +192,10 @@ impl Server {
         let work = match open.work {
             Work::Memory { duration_ms } => {
                 if !grant.may_test() {
-                    return Err(Refusal { code: Code::Denied, text: "this token does not allow throughput tests".to_owned() });
+                    return Err(Refusal {
+                        code: Code::Denied,
+                        text: "this token does not allow throughput tests".to_owned(),
+                    });
                 }
                 Ready::Memory { push: open.direction == Direction::Push, duration: Duration::from_millis(duration_ms) }
             }
@@ -199,7 +213,9 @@ impl Server {
                     Ready::Target { target, options, single, source_key, holder: holder(&grant.name()) }
                 }
             },
-            Work::Relay { .. } => return Err(Refusal { code: Code::Denied, text: "this agent does not relay".to_owned() }),
+            Work::Relay { .. } => {
+                return Err(Refusal { code: Code::Denied, text: "this agent does not relay".to_owned() });
+            }
         };
         let (ways, door) = match dial {
             Some(to) => (Ways::Dial { to, from: self.options.limits.bind.clone() }, None),
@@ -233,7 +249,10 @@ impl Server {
         settings.chunk_size = settings.chunk_size.clamp(CHUNK_SIZE_MIN, CHUNK_SIZE_MAX).next_power_of_two();
         let left = u16::try_from(self.hub.streams_left()).unwrap_or(u16::MAX);
         if left == 0 {
-            return Err(Refusal { code: Code::Busy, text: "no data stream is left in the agent's budget: try again later".to_owned() });
+            return Err(Refusal {
+                code: Code::Busy,
+                text: "no data stream is left in the agent's budget: try again later".to_owned(),
+            });
         }
         settings.streams_max = settings.streams_max.clamp(1, left);
         if let Some(most) = bounds.rate_bps {
@@ -248,7 +267,11 @@ impl Server {
 ///
 /// # Errors
 /// When the driver cannot be reached or is not the one meant.
-pub async fn serve_connect(remote: Remote, options: ServeOptions, stop: watch::Receiver<bool>) -> Result<(), SessionError> {
+pub async fn serve_connect(
+    remote: Remote,
+    options: ServeOptions,
+    stop: watch::Receiver<bool>,
+) -> Result<(), SessionError> {
     let Reach::Connect(addresses) = remote.reach.clone() else {
         return Err(SessionError::Fatal("no address to connect to".to_owned()));
     };
@@ -353,7 +376,18 @@ impl Prepared {
             }
             Ready::Target { target, options, single, source_key, holder } => {
                 let Target { root, is_new, single_name, label } = target;
-                let setup = destination::Setup { context, root, root_is_new: is_new, label, single_name, single, options, source_key, holder, every_file: false };
+                let setup = destination::Setup {
+                    context,
+                    root,
+                    root_is_new: is_new,
+                    label,
+                    single_name,
+                    single,
+                    options,
+                    source_key,
+                    holder,
+                    every_file: false,
+                };
                 destination::run(setup).await
             }
             // The driver's direction is its own role: if it pushes, this end receives.
@@ -362,7 +396,12 @@ impl Prepared {
         };
         counters.retransmits.fetch_add(end.outlook.sample.retransmits, Ordering::Relaxed);
         match result {
-            Ok(()) => tracing::info!(bytes = end.outlook.bytes, files = end.tally.placed, failed = end.tally.failed, "session ended"),
+            Ok(()) => tracing::info!(
+                bytes = end.outlook.bytes,
+                files = end.tally.placed,
+                failed = end.tally.failed,
+                "session ended"
+            ),
             Err(error) => tracing::warn!(error = crate::session::chain(&error), "session ended early"),
         }
     }

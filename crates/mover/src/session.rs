@@ -1,6 +1,7 @@
 //! Sessions: one run of the mover between two ends. Each end is a source, a destination, or one end of a
 //! memory test; each is one task that drives a state machine of `proto` and the threads of the byte path.
 
+pub mod auto;
 pub mod destination;
 pub mod memory;
 pub mod receiving;
@@ -160,12 +161,6 @@ impl Context {
             stop: std::mem::replace(&mut self.stop, stop),
             counters: self.counters.clone(),
         }
-    }
-
-    /// Streams to begin with when their number is to be found.
-    #[must_use]
-    pub fn first_streams(&self) -> u16 {
-        2.min(self.settings.streams_max)
     }
 }
 

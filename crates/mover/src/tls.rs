@@ -74,8 +74,12 @@ pub fn fingerprint(certificate: &[u8]) -> Fingerprint {
 pub fn session_key<S>(stream: &tokio_rustls::TlsStream<S>, session: &SessionId) -> Result<SessionKey, rustls::Error> {
     let out = [0; 32];
     let key = match stream {
-        tokio_rustls::TlsStream::Client(s) => s.get_ref().1.export_keying_material(out, EXPORTER_LABEL, Some(session))?,
-        tokio_rustls::TlsStream::Server(s) => s.get_ref().1.export_keying_material(out, EXPORTER_LABEL, Some(session))?,
+        tokio_rustls::TlsStream::Client(s) => {
+            s.get_ref().1.export_keying_material(out, EXPORTER_LABEL, Some(session))?
+        }
+        tokio_rustls::TlsStream::Server(s) => {
+            s.get_ref().1.export_keying_material(out, EXPORTER_LABEL, Some(session))?
+        }
     };
     Ok(SessionKey(key))
 }

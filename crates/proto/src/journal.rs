@@ -204,12 +204,18 @@ mod tests {
         let path = || "[a-c]{1,2}".prop_map(|s| RelPath::new(s).unwrap());
         let chunks = prop::collection::vec(0u64..20, 0..6).prop_map(|v| {
             let mut set = ChunkSet::new();
-            v.into_iter().for_each(|c| { set.insert(c); });
+            v.into_iter().for_each(|c| {
+                set.insert(c);
+            });
             set
         });
         prop_oneof![
             (0u64..4, path(), 0u64..9).prop_map(|(slot, path, size)| Record::Partial {
-                slot, path, identity: Identity { size, ..Identity::default() }, chunk_size: 4096 }),
+                slot,
+                path,
+                identity: Identity { size, ..Identity::default() },
+                chunk_size: 4096
+            }),
             (0u64..4, chunks).prop_map(|(slot, chunks)| Record::Chunks { slot, chunks }),
             (0u64..4).prop_map(|slot| Record::Close { slot }),
             (0u64..4, prop::collection::vec(path(), 0..3)).prop_map(|(epoch, dirs)| Record::Touched { epoch, dirs }),
@@ -233,7 +239,9 @@ mod tests {
         state.apply(Record::Partial { slot: 0, path, identity, chunk_size: 1 });
         let every_other = (0..2 * CHUNK_RANGES_MAX as u64 + 2).step_by(2);
         let chunks = &mut state.partials.get_mut(&0).unwrap().chunks;
-        every_other.for_each(|c| { chunks.insert(c); });
+        every_other.for_each(|c| {
+            chunks.insert(c);
+        });
         let long = |n: usize| RelPath::new([vec![b'd'; 250], n.to_string().into_bytes()].concat()).unwrap();
         let dirs: Vec<RelPath> = (0..10_000).map(long).collect();
         dirs.chunks(DIRS_MAX).for_each(|dirs| state.apply(Record::Touched { epoch: 1, dirs: dirs.to_vec() }));

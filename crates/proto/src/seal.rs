@@ -90,7 +90,12 @@ impl Sealer {
     /// # Errors
     /// [`CheckError::Payload`] for a payload that is wrong under a header that is right (clear only); the
     /// stream stays usable. [`CheckError::Stream`] for everything else.
-    pub fn open(&mut self, header: &[u8; HEADER_COVERED], check: &[u8; CHECK], payload: &mut [u8]) -> Result<(), CheckError> {
+    pub fn open(
+        &mut self,
+        header: &[u8; HEADER_COVERED],
+        check: &[u8; CHECK],
+        payload: &mut [u8],
+    ) -> Result<(), CheckError> {
         let nonce = self.next_nonce();
         match self.protection {
             Protection::Clear => {

@@ -330,9 +330,7 @@ impl Source {
     /// parcel without items is not sent. Each item of each job of [`Source::poll_job`] comes here once.
     pub fn handle_read(&mut self, parcel: u64, item: Item, read: Read) -> bool {
         let keep = self.read(parcel, item, read);
-        if !keep
-            && let Some(p) = self.parcels.get_mut(&parcel)
-        {
+        if !keep && let Some(p) = self.parcels.get_mut(&parcel) {
             p.items.retain(|i| *i != item);
             if p.items.is_empty() {
                 self.parcels.remove(&parcel);
@@ -343,7 +341,9 @@ impl Source {
 
     fn read(&mut self, parcel: u64, item: Item, read: Read) -> bool {
         let landed = !self.parcels.contains_key(&parcel);
-        let Some(file) = self.files.get_mut(&item.index).filter(|f| f.generation == item.generation) else { return false };
+        let Some(file) = self.files.get_mut(&item.index).filter(|f| f.generation == item.generation) else {
+            return false;
+        };
         debug_assert!(file.reading > 0, "an item comes back once");
         file.reading = file.reading.saturating_sub(1);
         if file.failed.is_some() {
@@ -517,7 +517,9 @@ fn trim(entry: &mut Entry) -> Option<String> {
         return None;
     }
     entry.xattrs.clear();
-    Some(format!("its extended attributes take {weight} bytes, more than the {ENTRY_BYTES_MAX} that are carried; it is without them"))
+    Some(format!(
+        "its extended attributes take {weight} bytes, more than the {ENTRY_BYTES_MAX} that are carried; it is without them"
+    ))
 }
 
 #[cfg(test)]

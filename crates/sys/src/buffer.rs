@@ -62,11 +62,7 @@ impl Slab {
     /// # Errors
     ///
     /// As [`Slab::new`]; with `populate` also the lack of memory.
-    pub fn with(
-        count: usize,
-        size_bytes: usize,
-        options: SlabOptions,
-    ) -> io::Result<(Slab, Vec<Buffer>)> {
+    pub fn with(count: usize, size_bytes: usize, options: SlabOptions) -> io::Result<(Slab, Vec<Buffer>)> {
         let region = Arc::new(Region::map(count, size_bytes, options)?);
         let buffers = (0..count)
             .map(|index| Buffer {
@@ -186,21 +182,10 @@ impl Region {
         if count == 0 || count > SLAB_BUFFERS_MAX || size == 0 {
             return Err(bad());
         }
-        let stride = size
-            .checked_next_multiple_of(page_bytes())
-            .ok_or_else(bad)?;
-        let len = stride
-            .checked_mul(count)
-            .filter(|len| *len <= isize::MAX as usize)
-            .ok_or_else(bad)?;
+        let stride = size.checked_next_multiple_of(page_bytes()).ok_or_else(bad)?;
+        let len = stride.checked_mul(count).filter(|len| *len <= isize::MAX as usize).ok_or_else(bad)?;
         let start = map_aligned(len)?;
-        let region = Region {
-            start,
-            len,
-            stride,
-            size,
-            count,
-        };
+        let region = Region { start, len, stride, size, count };
         region.advise();
         if let Some(node) = options.node {
             region.prefer_node(node);
@@ -222,11 +207,7 @@ impl Region {
     }
 
     fn advise(&self) {
-        for advice in [
-            Advice::LinuxHugepage,
-            Advice::LinuxDontDump,
-            Advice::LinuxDontFork,
-        ] {
+        for advice in [Advice::LinuxHugepage, Advice::LinuxDontDump, Advice::LinuxDontFork] {
             // SAFETY: the advice is about our own mapping, and none of these changes its contents
             // in this process. An error means the kernel does not offer it, which is fine.
             let _ = unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.len, advice) };
@@ -259,13 +240,7 @@ impl Region {
 
     fn populate(&self) -> io::Result<()> {
         // SAFETY: populating our own mapping for writing changes no contents.
-        let asked = unsafe {
-            rustix::mm::madvise(
-                self.start.as_ptr().cast(),
-                self.len,
-                Advice::LinuxPopulateWrite,
-            )
-        };
+        let asked = unsafe { rustix::mm::madvise(self.start.as_ptr().cast(), self.len, Advice::LinuxPopulateWrite) };
         match asked {
             Ok(()) => Ok(()),
             // Before Linux 5.14: touch each page.
@@ -294,11 +269,7 @@ fn page_bytes() -> usize {
 
 /// Maps `len` bytes, starting on a huge page when there is at least one to fill.
 fn map_aligned(len: usize) -> io::Result<NonNull<u8>> {
-    let spare = if len >= HUGE_PAGE_BYTES {
-        HUGE_PAGE_BYTES
-    } else {
-        0
-    };
+    let spare = if len >= HUGE_PAGE_BYTES { HUGE_PAGE_BYTES } else { 0 };
     let total = len
         .checked_add(spare)
         .and_then(|n| n.checked_next_multiple_of(page_bytes()))
@@ -313,11 +284,7 @@ fn map_aligned(len: usize) -> io::Result<NonNull<u8>> {
         )?
     }
     .cast::<u8>();
-    let head = if spare == 0 {
-        0
-    } else {
-        base.align_offset(HUGE_PAGE_BYTES)
-    };
+    let head = if spare == 0 { 0 } else { base.align_offset(HUGE_PAGE_BYTES) };
     debug_assert!(head <= spare);
     for (from, bytes) in [(0, head), (head + len, total - head - len)] {
         if bytes > 0 {
@@ -355,49 +322,23 @@ mod tests {
 
     #[test]
     fn populate_and_node_are_accepted() {
-        let options = SlabOptions {
-            populate: true,
-            node: Some(0),
-        };
+        let options = SlabOptions { populate: true, node: Some(0) };
         let (_slab, mut buffers) = Slab::with(4, 1 << 20, options).unwrap();
         buffers[3][1_048_575] = 7;
         assert_eq!(buffers[3][1_048_575], 7);
         // A node that does not exist is ignored.
-        Slab::with(
-            1,
-            4096,
-            SlabOptions {
-                populate: false,
-                node: Some(1023),
-            },
-        )
-        .unwrap();
-        Slab::with(
-            1,
-            4096,
-            SlabOptions {
-                populate: false,
-                node: Some(5000),
-            },
-        )
-        .unwrap();
+        Slab::with(1, 4096, SlabOptions { populate: false, node: Some(1023) }).unwrap();
+        Slab::with(1, 4096, SlabOptions { populate: false, node: Some(5000) }).unwrap();
     }
 
     #[test]
     fn impossible_sizes_are_refused() {
-        for (count, size) in [
-            (0, 4096),
-            (1, 0),
-            (SLAB_BUFFERS_MAX + 1, 1),
-            (2, usize::MAX / 2),
-            (65_536, usize::MAX / 65_536),
-        ] {
+        for (count, size) in
+            [(0, 4096), (1, 0), (SLAB_BUFFERS_MAX + 1, 1), (2, usize::MAX / 2), (65_536, usize::MAX / 65_536)]
+        {
             let error = Slab::new(count, size).unwrap_err();
             assert!(
-                matches!(
-                    error.kind(),
-                    io::ErrorKind::InvalidInput | io::ErrorKind::OutOfMemory
-                ),
+                matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::OutOfMemory),
                 "{count} x {size}: {error}"
             );
         }

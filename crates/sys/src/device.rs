@@ -58,19 +58,9 @@ impl Device {
         let (major, minor) = (rustix::fs::major(id), rustix::fs::minor(id));
         let at = fs::canonicalize(sys.join(format!("dev/block/{major}:{minor}"))).ok();
         // A partition is a directory in that of its disk.
-        let disk = at.as_deref().and_then(|at| {
-            if at.join("partition").exists() {
-                at.parent()
-            } else {
-                Some(at)
-            }
-        });
+        let disk = at.as_deref().and_then(|at| if at.join("partition").exists() { at.parent() } else { Some(at) });
         let number = |file: &str| -> Option<u32> {
-            fs::read_to_string(disk?.join("queue").join(file))
-                .ok()?
-                .trim()
-                .parse()
-                .ok()
+            fs::read_to_string(disk?.join("queue").join(file)).ok()?.trim().parse().ok()
         };
         Device {
             id,
@@ -106,10 +96,7 @@ mod tests {
     #[test]
     fn what_has_no_block_device_says_so() {
         let device = Device::of_path("/proc").unwrap();
-        assert_eq!(
-            (device.name, device.disk, device.rotational, device.node),
-            (None, None, None, None)
-        );
+        assert_eq!((device.name, device.disk, device.rotational, device.node), (None, None, None, None));
     }
 
     #[test]
@@ -126,13 +113,7 @@ mod tests {
         let device = Device::in_sys(sys.path(), rustix::fs::makedev(8, 1));
         assert_eq!(device.name.as_deref(), Some("sdx1"));
         assert_eq!(device.disk.as_deref(), Some("sdx"));
-        assert_eq!(
-            (device.rotational, device.logical_block_bytes),
-            (Some(true), Some(4096))
-        );
-        assert_eq!(
-            Device::in_sys(sys.path(), rustix::fs::makedev(8, 2)).name,
-            None
-        );
+        assert_eq!((device.rotational, device.logical_block_bytes), (Some(true), Some(4096)));
+        assert_eq!(Device::in_sys(sys.path(), rustix::fs::makedev(8, 2)).name, None);
     }
 }

@@ -26,29 +26,13 @@ pub struct Interest {
 
 impl Interest {
     /// Level triggered: readable.
-    pub const READ: Interest = Interest {
-        read: true,
-        write: false,
-        edge: false,
-    };
+    pub const READ: Interest = Interest { read: true, write: false, edge: false };
     /// Level triggered: writable.
-    pub const WRITE: Interest = Interest {
-        read: false,
-        write: true,
-        edge: false,
-    };
+    pub const WRITE: Interest = Interest { read: false, write: true, edge: false };
     /// Level triggered: either.
-    pub const BOTH: Interest = Interest {
-        read: true,
-        write: true,
-        edge: false,
-    };
+    pub const BOTH: Interest = Interest { read: true, write: true, edge: false };
     /// Level triggered: only errors and hang-ups.
-    pub const NONE: Interest = Interest {
-        read: false,
-        write: false,
-        edge: false,
-    };
+    pub const NONE: Interest = Interest { read: false, write: false, edge: false };
 
     /// The same, edge triggered.
     pub const fn edge(self) -> Interest {
@@ -92,9 +76,7 @@ impl Epoll {
     ///
     /// When the process or the system has no descriptor left.
     pub fn new() -> io::Result<Epoll> {
-        Ok(Epoll {
-            fd: epoll::create(CreateFlags::CLOEXEC)?,
-        })
+        Ok(Epoll { fd: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
     /// Watches `fd` under the number `token`. Closing the last copy of `fd` ends the watch.
@@ -103,12 +85,7 @@ impl Epoll {
     ///
     /// `AlreadyExists` when it is watched, `PermissionDenied` for files that cannot be watched.
     pub fn add(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        Ok(epoll::add(
-            &self.fd,
-            fd,
-            EventData::new_u64(token),
-            interest.flags(),
-        )?)
+        Ok(epoll::add(&self.fd, fd, EventData::new_u64(token), interest.flags())?)
     }
 
     /// Changes the number and the interest; re-arms an edge trigger.
@@ -117,12 +94,7 @@ impl Epoll {
     ///
     /// `NotFound` when it is not watched.
     pub fn modify(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        Ok(epoll::modify(
-            &self.fd,
-            fd,
-            EventData::new_u64(token),
-            interest.flags(),
-        )?)
+        Ok(epoll::modify(&self.fd, fd, EventData::new_u64(token), interest.flags())?)
     }
 
     /// Stops watching.
@@ -172,10 +144,7 @@ fn event(e: epoll::Event) -> Event {
 
 /// `span` for the kernel; more than 68 years is cut to that.
 pub(crate) fn timespec(span: Duration) -> Timespec {
-    Timespec {
-        tv_sec: span.as_secs().min(i32::MAX as u64) as i64,
-        tv_nsec: i64::from(span.subsec_nanos()),
-    }
+    Timespec { tv_sec: span.as_secs().min(i32::MAX as u64) as i64, tv_nsec: i64::from(span.subsec_nanos()) }
 }
 
 /// Wakes a thread that sleeps in [`Epoll::wait`]: add it there with [`Interest::READ`].
@@ -242,10 +211,7 @@ mod tests {
         }
         epoll.modify(&b, 7, Interest::BOTH.edge()).unwrap();
         epoll.wait(&mut events, NOW).unwrap();
-        assert_eq!(
-            (events[0].token, events[0].readable, events[0].writable),
-            (7, true, true)
-        );
+        assert_eq!((events[0].token, events[0].readable, events[0].writable), (7, true, true));
         epoll.wait(&mut events, NOW).unwrap();
         assert!(events.is_empty(), "an edge is told once");
         b.read_exact(&mut [0]).unwrap();
@@ -253,14 +219,8 @@ mod tests {
         epoll.wait(&mut events, NOW).unwrap();
         assert!(events[0].hangup && events[0].readable);
         epoll.delete(&b).unwrap();
-        assert_eq!(
-            epoll.delete(&b).unwrap_err().kind(),
-            io::ErrorKind::NotFound
-        );
-        assert_eq!(
-            epoll.modify(&b, 1, Interest::READ).unwrap_err().kind(),
-            io::ErrorKind::NotFound
-        );
+        assert_eq!(epoll.delete(&b).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(epoll.modify(&b, 1, Interest::READ).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
@@ -268,10 +228,7 @@ mod tests {
         let (a, _b) = UnixStream::pair().unwrap();
         let epoll = Epoll::new().unwrap();
         epoll.add(&a, 0, Interest::NONE).unwrap();
-        assert_eq!(
-            epoll.add(&a, 0, Interest::READ).unwrap_err().kind(),
-            io::ErrorKind::AlreadyExists
-        );
+        assert_eq!(epoll.add(&a, 0, Interest::READ).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
     }
 
     #[test]
@@ -294,9 +251,7 @@ mod tests {
     #[test]
     fn more_events_than_fit_come_in_turns() {
         let epoll = Epoll::new().unwrap();
-        let wakers: Vec<Waker> = (0..EVENTS_MAX + 10)
-            .map(|_| Waker::new().unwrap())
-            .collect();
+        let wakers: Vec<Waker> = (0..EVENTS_MAX + 10).map(|_| Waker::new().unwrap()).collect();
         for (i, w) in wakers.iter().enumerate() {
             epoll.add(w, i as u64, Interest::READ).unwrap();
             w.wake();
@@ -327,9 +282,7 @@ mod tests {
             }
         });
         let mut events = Vec::new();
-        epoll
-            .wait(&mut events, Some(Duration::from_secs(10)))
-            .unwrap();
+        epoll.wait(&mut events, Some(Duration::from_secs(10))).unwrap();
         assert_eq!(events.len(), 1);
         thread.join().unwrap();
         assert!(waker.drain());

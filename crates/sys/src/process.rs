@@ -7,18 +7,12 @@ use rustix::process::Signal;
 
 /// The host's name as the kernel has it, not necessarily qualified; lossy if it is not UTF-8.
 pub fn hostname() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
 /// The kernel's release, such as `6.1.0-18-amd64`.
 pub fn kernel_release() -> String {
-    rustix::system::uname()
-        .release()
-        .to_string_lossy()
-        .into_owned()
+    rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
 /// The real user id.
@@ -94,15 +88,9 @@ mod tests {
     #[test]
     fn parent_death_can_be_set_and_cleared() {
         set_parent_death_signal(ParentDeath::Terminate).unwrap();
-        assert_eq!(
-            rustix::process::parent_process_death_signal().unwrap(),
-            Some(Signal::TERM)
-        );
+        assert_eq!(rustix::process::parent_process_death_signal().unwrap(), Some(Signal::TERM));
         set_parent_death_signal(ParentDeath::Nothing).unwrap();
-        assert_eq!(
-            rustix::process::parent_process_death_signal().unwrap(),
-            None
-        );
+        assert_eq!(rustix::process::parent_process_death_signal().unwrap(), None);
     }
 
     #[test]

@@ -147,19 +147,12 @@ impl Ring {
     /// A ring over `pread` and `pwrite`, for `entries` operations (at most [`RING_ENTRIES_MAX`]).
     pub fn blocking(entries: u32) -> Ring {
         let capacity = entries.clamp(1, RING_ENTRIES_MAX) as usize;
-        Ring::over(
-            Backend::Blocking(blocking::Blocking::new(capacity)),
-            capacity,
-        )
+        Ring::over(Backend::Blocking(blocking::Blocking::new(capacity)), capacity)
     }
 
     fn over(backend: Backend, capacity: usize) -> Ring {
         let slots = (0..capacity).map(|_| None).collect();
-        Ring {
-            backend,
-            slots,
-            free: (0..capacity as u32).rev().collect(),
-        }
+        Ring { backend, slots, free: (0..capacity as u32).rev().collect() }
     }
 
     /// Whether operations run in the kernel while the caller does other things.
@@ -245,28 +238,16 @@ impl Ring {
         let fits = range.start <= range.end
             && range.end <= buf.len()
             && u32::try_from(range.len()).is_ok()
-            && offset
-                .checked_add(range.len() as u64)
-                .is_some_and(|end| end <= i64::MAX as u64);
+            && offset.checked_add(range.len() as u64).is_some_and(|end| end <= i64::MAX as u64);
         if !fits {
-            let error = io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "range leaves the buffer or the file",
-            );
+            let error = io::Error::new(io::ErrorKind::InvalidInput, "range leaves the buffer or the file");
             return Err(Rejected { buf, error });
         }
         let Some(slot) = self.free.pop() else {
             let error = io::Error::new(io::ErrorKind::WouldBlock, "ring is full");
             return Err(Rejected { buf, error });
         };
-        let mut op = Op {
-            token,
-            file: Arc::clone(file),
-            offset,
-            buf,
-            range,
-            direction,
-        };
+        let mut op = Op { token, file: Arc::clone(file), offset, buf, range, direction };
         // The kernel hears of it in `submit` at the earliest, and then the slot owns it.
         let pushed = match &mut self.backend {
             Backend::Uring(uring) => uring.push(slot, &mut op),
@@ -339,14 +320,7 @@ impl Ring {
         };
         let op = self.slots.get_mut(slot as usize)?.take()?;
         self.free.push(slot);
-        Some(Completion {
-            token: op.token,
-            buf: op.buf,
-            range: op.range,
-            file: op.file,
-            offset: op.offset,
-            result,
-        })
+        Some(Completion { token: op.token, buf: op.buf, range: op.range, file: op.file, offset: op.offset, result })
     }
 
     /// A descriptor that is readable while completions are there, for an
@@ -364,11 +338,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         let slots = &self.slots;
         let idle = match &mut self.backend {
-            Backend::Uring(uring) => uring.finish(
-                (0..)
-                    .zip(slots)
-                    .filter_map(|(i, op)| op.as_ref().map(|_| i)),
-            ),
+            Backend::Uring(uring) => uring.finish((0..).zip(slots).filter_map(|(i, op)| op.as_ref().map(|_| i))),
             Backend::Blocking(_) => true,
         };
         if !idle {

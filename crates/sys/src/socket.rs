@@ -20,19 +20,18 @@ mod transfer;
 mod tests;
 
 pub use congestion::{
-    RATE_UNLIMITED, allowed_congestion, available_congestion, congestion, max_pacing_rate,
-    set_congestion, set_max_pacing_rate,
+    RATE_UNLIMITED, allowed_congestion, available_congestion, congestion, max_pacing_rate, set_congestion,
+    set_max_pacing_rate,
 };
 pub use connect::{
-    accept, connect, finish_connect, listen, local_addr, open, peer_addr, shutdown, start_connect,
-    take_error,
+    accept, connect, finish_connect, listen, local_addr, open, peer_addr, shutdown, start_connect, take_error,
 };
 pub use interface::{interface_of, interfaces};
 pub use label::set_flow_label;
 pub use options::{
-    Keepalive, bind_to_device, dscp, keepalive, mss, nodelay, notsent_lowat, rcvlowat, set_dscp,
-    set_keepalive, set_mss, set_nodelay, set_notsent_lowat, set_quickack, set_rcvlowat,
-    set_reuseaddr, set_reuseport, set_user_timeout, set_v6only, user_timeout,
+    Keepalive, bind_to_device, dscp, keepalive, mss, nodelay, notsent_lowat, rcvlowat, set_dscp, set_keepalive,
+    set_mss, set_nodelay, set_notsent_lowat, set_quickack, set_rcvlowat, set_reuseaddr, set_reuseport,
+    set_user_timeout, set_v6only, user_timeout,
 };
 pub use size::{receive_buffer, send_buffer, set_receive_buffer, set_send_buffer};
 pub use std::net::Shutdown;

@@ -103,12 +103,6 @@ impl Div<Goodput> for Bytes {
     }
 }
 
-static GRAMMAR: Grammar = Grammar {
-    noun: "size",
-    units: &[("B", 1)],
-    aliases: &[],
-    binary: true,
-    example: "512 MiB",
-};
+static GRAMMAR: Grammar = Grammar { noun: "size", units: &[("B", 1)], aliases: &[], binary: true, example: "512 MiB" };
 
 quantity!(Bytes, GRAMMAR);

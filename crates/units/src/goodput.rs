@@ -69,12 +69,7 @@ pub(crate) fn bytes_in(bps: u64, time: Duration) -> Bytes {
 
 pub(crate) const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
-static GRAMMAR: Grammar = Grammar {
-    noun: "goodput",
-    units: BIT_RATE_UNITS,
-    aliases: BIT_RATE_ALIASES,
-    binary: false,
-    example: "8 Gb/s",
-};
+static GRAMMAR: Grammar =
+    Grammar { noun: "goodput", units: BIT_RATE_UNITS, aliases: BIT_RATE_ALIASES, binary: false, example: "8 Gb/s" };
 
 quantity!(Goodput, GRAMMAR);

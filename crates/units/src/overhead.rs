@@ -47,10 +47,7 @@ pub struct WireOverhead {
 
 impl WireOverhead {
     /// Nothing added: a rate is a goodput. For local copies.
-    pub const NONE: WireOverhead = WireOverhead {
-        packets: Ratio::ONE,
-        records: Ratio::ONE,
-    };
+    pub const NONE: WireOverhead = WireOverhead { packets: Ratio::ONE, records: Ratio::ONE };
 
     /// `header_bytes` in front of every segment of `mss_bytes`; `None` when the MSS is 0.
     ///
@@ -59,10 +56,7 @@ impl WireOverhead {
     /// [`TCP6_HEADER_BYTES`].
     pub const fn from_mss(mss_bytes: u32, header_bytes: u32) -> Option<WireOverhead> {
         match Ratio::with_extra(mss_bytes, header_bytes) {
-            Some(packets) => Some(WireOverhead {
-                packets,
-                records: Ratio::ONE,
-            }),
+            Some(packets) => Some(WireOverhead { packets, records: Ratio::ONE }),
             None => None,
         }
     }
@@ -88,14 +82,8 @@ impl WireOverhead {
             return None;
         }
         Some(WireOverhead {
-            packets: Ratio {
-                more: packets.get(),
-                less: payload.get(),
-            },
-            records: Ratio {
-                more: payload.get(),
-                less: file.get(),
-            },
+            packets: Ratio { more: packets.get(), less: payload.get() },
+            records: Ratio { more: payload.get(), less: file.get() },
         })
     }
 
@@ -147,10 +135,7 @@ impl Ratio {
         if inner == 0 {
             return None;
         }
-        Some(Ratio {
-            more: inner as u64 + extra as u64,
-            less: inner as u64,
-        })
+        Some(Ratio { more: inner as u64 + extra as u64, less: inner as u64 })
     }
 
     /// From outside to inside.

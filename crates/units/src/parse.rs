@@ -12,14 +12,8 @@ pub(crate) const DECIMAL_PREFIXES: &[(&str, u64)] = &[
 ];
 
 /// Powers of 1024, smallest first.
-pub(crate) const BINARY_PREFIXES: &[(&str, u64)] = &[
-    ("Ki", 1 << 10),
-    ("Mi", 1 << 20),
-    ("Gi", 1 << 30),
-    ("Ti", 1 << 40),
-    ("Pi", 1 << 50),
-    ("Ei", 1 << 60),
-];
+pub(crate) const BINARY_PREFIXES: &[(&str, u64)] =
+    &[("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30), ("Ti", 1 << 40), ("Pi", 1 << 50), ("Ei", 1 << 60)];
 
 /// Decimals that are read; no unit here has use for more, and 128 bits hold them.
 const MAX_DECIMALS: usize = 18;
@@ -105,72 +99,42 @@ impl Grammar {
     pub(crate) fn parse(&self, text: &str) -> Result<u64, ParseError> {
         let text = text.trim();
         let Some((number, unit)) = Number::split(text) else {
-            return Err(ParseError::NoNumber {
-                text: quoted(text),
-                noun: self.noun,
-                example: self.example,
-            });
+            return Err(ParseError::NoNumber { text: quoted(text), noun: self.noun, example: self.example });
         };
         if unit.is_empty() {
-            return Err(ParseError::NoUnit {
-                text: quoted(text),
-                unit: self.base(),
-                example: self.example,
-            });
+            return Err(ParseError::NoUnit { text: quoted(text), unit: self.base(), example: self.example });
         }
         let scale = self.scale(unit).ok_or_else(|| ParseError::UnknownUnit {
             text: quoted(text),
             noun: self.noun,
             hint: self.hint(unit),
         })?;
-        number
-            .times(scale)
-            .map_err(|problem| problem.of(text, self.noun))
+        number.times(scale).map_err(|problem| problem.of(text, self.noun))
     }
 
     /// How many base units one `unit` is worth.
     fn scale(&self, unit: &str) -> Option<u64> {
-        self.units
-            .iter()
-            .chain(self.aliases)
-            .find_map(|(symbol, worth)| {
-                let prefix = unit.strip_suffix(symbol)?;
-                let (_, scale) = prefixes().find(|(known, _)| *known == prefix)?;
-                Some(scale * worth)
-            })
+        self.units.iter().chain(self.aliases).find_map(|(symbol, worth)| {
+            let prefix = unit.strip_suffix(symbol)?;
+            let (_, scale) = prefixes().find(|(known, _)| *known == prefix)?;
+            Some(scale * worth)
+        })
     }
 
     /// What may have been meant by an unknown unit.
     fn hint(&self, unit: &str) -> String {
         // Only ever compared, so an over-long unit costs nothing but this copy.
-        let meant = unit
-            .to_ascii_lowercase()
-            .replace("ps", "/s")
-            .replace("bit", "b");
-        let known = || {
-            self.units
-                .iter()
-                .flat_map(|(symbol, _)| prefixes().map(move |(prefix, _)| (prefix, symbol)))
-        };
+        let meant = unit.to_ascii_lowercase().replace("ps", "/s").replace("bit", "b");
+        let known = || self.units.iter().flat_map(|(symbol, _)| prefixes().map(move |(prefix, _)| (prefix, symbol)));
         let same_letters = known().filter(|(prefix, symbol)| {
             format!("{prefix}{symbol}").to_ascii_lowercase() == meant
                 || prefix.to_ascii_lowercase() == meant && !prefix.is_empty()
         });
-        let names: Vec<String> = same_letters
-            .map(|(prefix, symbol)| format!("`{prefix}{symbol}`"))
-            .collect();
+        let names: Vec<String> = same_letters.map(|(prefix, symbol)| format!("`{prefix}{symbol}`")).collect();
         if !names.is_empty() {
-            return format!(
-                "`{}` is no unit, write {}",
-                quoted(unit),
-                names.join(" or ")
-            );
+            return format!("`{}` is no unit, write {}", quoted(unit), names.join(" or "));
         }
-        let symbols: Vec<String> = self
-            .units
-            .iter()
-            .map(|(symbol, _)| format!("`{symbol}`"))
-            .collect();
+        let symbols: Vec<String> = self.units.iter().map(|(symbol, _)| format!("`{symbol}`")).collect();
         format!(
             "its unit is {} after k M G T P E (powers of 1000) or Ki Mi Gi Ti Pi Ei (of 1024)",
             symbols.join(" or ")
@@ -208,10 +172,7 @@ impl<'a> Number<'a> {
             Some(after_point) => digits(after_point),
             None => ("", rest),
         };
-        let number = Number {
-            whole,
-            decimals: decimals.trim_end_matches('0'),
-        };
+        let number = Number { whole, decimals: decimals.trim_end_matches('0') };
         Some((number, rest.trim_start()))
     }
 
@@ -230,8 +191,7 @@ impl<'a> Number<'a> {
         }
         let whole = self.whole.parse::<u64>().map_err(|_| Unfit::TooLarge)?;
         let fraction = self.decimals.parse::<u64>().unwrap_or(0);
-        let of_fraction =
-            u128::from(fraction) * u128::from(scale) / 10_u128.pow(self.decimals.len() as u32);
+        let of_fraction = u128::from(fraction) * u128::from(scale) / 10_u128.pow(self.decimals.len() as u32);
         let count = u128::from(whole) * u128::from(scale) + of_fraction;
         if count == 0 && self.has_fraction() {
             return Err(Unfit::TooFine);
@@ -257,19 +217,13 @@ impl Unfit {
 }
 
 fn digits(text: &str) -> (&str, &str) {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text.split_at(end)
 }
 
 /// `text` as an error may show it: on one line and short, whatever came in.
 pub(crate) fn quoted(text: &str) -> String {
-    let mut shown: String = text
-        .chars()
-        .take(MAX_QUOTED)
-        .flat_map(char::escape_debug)
-        .collect();
+    let mut shown: String = text.chars().take(MAX_QUOTED).flat_map(char::escape_debug).collect();
     if text.chars().nth(MAX_QUOTED).is_some() {
         shown.push('…');
     }

@@ -56,11 +56,7 @@ impl Rate {
             return Rate::ZERO;
         }
         let scaled = self.0 as u128 * numerator as u128 / denominator as u128;
-        Rate(if scaled > u64::MAX as u128 {
-            u64::MAX
-        } else {
-            scaled as u64
-        })
+        Rate(if scaled > u64::MAX as u128 { u64::MAX } else { scaled as u64 })
     }
 
     /// The bytes of packets in flight at this rate over a round trip: bandwidth × delay.
@@ -75,12 +71,7 @@ impl Rate {
 pub(crate) const BIT_RATE_UNITS: &[(&str, u64)] = &[("b/s", 1), ("B/s", 8)];
 pub(crate) const BIT_RATE_ALIASES: &[(&str, u64)] = &[("bps", 1), ("bit/s", 1)];
 
-static GRAMMAR: Grammar = Grammar {
-    noun: "rate",
-    units: BIT_RATE_UNITS,
-    aliases: BIT_RATE_ALIASES,
-    binary: false,
-    example: "8 Gb/s",
-};
+static GRAMMAR: Grammar =
+    Grammar { noun: "rate", units: BIT_RATE_UNITS, aliases: BIT_RATE_ALIASES, binary: false, example: "8 Gb/s" };
 
 quantity!(Rate, GRAMMAR);

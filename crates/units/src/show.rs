@@ -53,20 +53,12 @@ fn rounded(value: u64) -> (String, &'static str) {
 }
 
 fn prefix_for(value: u64) -> (&'static str, u64) {
-    let fitting = DECIMAL_PREFIXES
-        .iter()
-        .rev()
-        .find(|(_, scale)| value >= *scale);
+    let fitting = DECIMAL_PREFIXES.iter().rev().find(|(_, scale)| value >= *scale);
     fitting.copied().unwrap_or(("", 1))
 }
 
 fn decimal(number: u64, per_whole: u64, decimals: u32) -> String {
-    let text = format!(
-        "{}.{:0width$}",
-        number / per_whole,
-        number % per_whole,
-        width = decimals as usize
-    );
+    let text = format!("{}.{:0width$}", number / per_whole, number % per_whole, width = decimals as usize);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 

@@ -88,17 +88,10 @@ impl FromStr for Span {
         while !left.is_empty() || smallest == u64::MAX {
             let (number, scale, rest) = term(text, left)?;
             if ended || scale >= smallest {
-                return Err(unknown(
-                    text,
-                    "units go from large to small, decimals come last",
-                ));
+                return Err(unknown(text, "units go from large to small, decimals come last"));
             }
-            let part = number
-                .times_nanos(scale)
-                .map_err(|problem| problem.of(text, NOUN))?;
-            total = total
-                .checked_add(part)
-                .ok_or_else(|| Unfit::TooLarge.of(text, NOUN))?;
+            let part = number.times_nanos(scale).map_err(|problem| problem.of(text, NOUN))?;
+            total = total.checked_add(part).ok_or_else(|| Unfit::TooLarge.of(text, NOUN))?;
             (smallest, ended, left) = (scale, number.has_fraction(), rest);
         }
         Ok(Span(total))
@@ -108,22 +101,12 @@ impl FromStr for Span {
 /// The number and the unit that `left` begins with, and what follows.
 fn term<'a>(text: &str, left: &'a str) -> Result<(Number<'a>, u64, &'a str), ParseError> {
     let Some((number, after)) = Number::split(left) else {
-        return Err(ParseError::NoNumber {
-            text: quoted(text),
-            noun: NOUN,
-            example: EXAMPLE,
-        });
+        return Err(ParseError::NoNumber { text: quoted(text), noun: NOUN, example: EXAMPLE });
     };
-    let end = after
-        .find(|c: char| c.is_ascii_digit() || c.is_whitespace())
-        .unwrap_or(after.len());
+    let end = after.find(|c: char| c.is_ascii_digit() || c.is_whitespace()).unwrap_or(after.len());
     let (unit, rest) = after.split_at(end);
     if unit.is_empty() {
-        return Err(ParseError::NoUnit {
-            text: quoted(text),
-            unit: "s",
-            example: EXAMPLE,
-        });
+        return Err(ParseError::NoUnit { text: quoted(text), unit: "s", example: EXAMPLE });
     }
     let known = UNITS.iter().find(|(symbol, _)| *symbol == unit);
     let (_, scale) = known.ok_or_else(|| unknown(text, "its units are w d h m s ms us ns"))?;
@@ -131,21 +114,13 @@ fn term<'a>(text: &str, left: &'a str) -> Result<(Number<'a>, u64, &'a str), Par
 }
 
 fn unknown(text: &str, hint: &str) -> ParseError {
-    ParseError::UnknownUnit {
-        text: quoted(text),
-        noun: NOUN,
-        hint: hint.to_owned(),
-    }
+    ParseError::UnknownUnit { text: quoted(text), noun: NOUN, hint: hint.to_owned() }
 }
 
 /// For people: the two largest units that matter, rounded down. With `{:#}`: exact.
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = if f.alternate() {
-            exact(self.0)
-        } else {
-            brief(self.0)
-        };
+        let text = if f.alternate() { exact(self.0) } else { brief(self.0) };
         f.pad(&text)
     }
 }
@@ -154,12 +129,8 @@ impl fmt::Display for Span {
 fn exact(span: Duration) -> String {
     let nanos = u64::from(span.subsec_nanos());
     if span.as_secs() == 0 && nanos > 0 {
-        let whole = UNITS[6..]
-            .iter()
-            .find(|(symbol, scale)| *symbol != "µs" && nanos.is_multiple_of(*scale));
-        return whole.map_or_else(String::new, |(symbol, scale)| {
-            format!("{}{symbol}", nanos / scale)
-        });
+        let whole = UNITS[6..].iter().find(|(symbol, scale)| *symbol != "µs" && nanos.is_multiple_of(*scale));
+        return whole.map_or_else(String::new, |(symbol, scale)| format!("{}{symbol}", nanos / scale));
     }
     let mut text = String::new();
     for (count, symbol) in clock(span) {
@@ -191,11 +162,7 @@ fn brief(span: Duration) -> String {
 
 fn clock(span: Duration) -> [(u64, &'static str); 3] {
     let seconds = span.as_secs();
-    [
-        (seconds / 86_400, "d"),
-        (seconds / 3_600 % 24, "h"),
-        (seconds / 60 % 60, "m"),
-    ]
+    [(seconds / 86_400, "d"), (seconds / 3_600 % 24, "h"), (seconds / 60 % 60, "m")]
 }
 
 fn two(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
@@ -224,10 +191,7 @@ fn below_a_second(nanos: u32) -> String {
 fn decimals(whole: u64, billionths: u64, kept: usize) -> String {
     let all = format!("{whole}.{billionths:09}");
     let cut = all.len() - (9 - kept);
-    all[..cut]
-        .trim_end_matches('0')
-        .trim_end_matches('.')
-        .to_owned()
+    all[..cut].trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 impl Number<'_> {
@@ -241,11 +205,7 @@ impl Number<'_> {
 
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        if to.is_human_readable() {
-            to.collect_str(&format_args!("{self:#}"))
-        } else {
-            self.0.serialize(to)
-        }
+        if to.is_human_readable() { to.collect_str(&format_args!("{self:#}")) } else { self.0.serialize(to) }
     }
 }
 

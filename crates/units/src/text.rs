@@ -9,21 +9,13 @@ use serde::de::{Deserializer, Error, Visitor};
 use crate::ParseError;
 
 /// Reads text and parses it; numbers go through the same parser, whose hint they earn.
-pub(crate) fn deserialize<'de, D, T>(
-    from: D,
-    noun: &'static str,
-    example: &'static str,
-) -> Result<T, D::Error>
+pub(crate) fn deserialize<'de, D, T>(from: D, noun: &'static str, example: &'static str) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: FromStr<Err = ParseError>,
 {
     // Not `deserialize_str`: with it a number would fail before the hint could be given.
-    from.deserialize_any(Text {
-        noun,
-        example,
-        of: PhantomData,
-    })
+    from.deserialize_any(Text { noun, example, of: PhantomData })
 }
 
 struct Text<T> {
@@ -36,11 +28,7 @@ impl<T: FromStr<Err = ParseError>> Visitor<'_> for Text<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "a {} with its unit, such as \"{}\"",
-            self.noun, self.example
-        )
+        write!(f, "a {} with its unit, such as \"{}\"", self.noun, self.example)
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {

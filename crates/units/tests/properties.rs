@@ -21,13 +21,9 @@ fn any_duration() -> impl Strategy<Value = Duration> {
 }
 
 fn any_overhead() -> impl Strategy<Value = WireOverhead> {
-    (1_u32..=65_535, 0_u32..200, 1_u32..=16_777_216, 0_u32..4_096).prop_map(
-        |(mss, header, file, extra)| {
-            WireOverhead::from_mss(mss, header)
-                .and_then(|path| path.with_records(file, extra))
-                .unwrap()
-        },
-    )
+    (1_u32..=65_535, 0_u32..200, 1_u32..=16_777_216, 0_u32..4_096).prop_map(|(mss, header, file, extra)| {
+        WireOverhead::from_mss(mss, header).and_then(|path| path.with_records(file, extra)).unwrap()
+    })
 }
 
 /// A small alphabet, so that almost-right texts occur.

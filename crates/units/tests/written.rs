@@ -6,16 +6,7 @@ use units::{Bytes, Goodput, ParseError, Rate, Span};
 
 #[test]
 fn rates_are_read_in_bits_and_in_bytes() {
-    let same = [
-        "8 Gb/s",
-        "8Gb/s",
-        "8Gbps",
-        "8 Gbit/s",
-        "1 GB/s",
-        "8000 Mb/s",
-        " 8.0  Gb/s ",
-        "8000000000 b/s",
-    ];
+    let same = ["8 Gb/s", "8Gb/s", "8Gbps", "8 Gbit/s", "1 GB/s", "8000 Mb/s", " 8.0  Gb/s ", "8000000000 b/s"];
     for text in same {
         assert_eq!(text.parse(), Ok(Rate::gbps(8)), "{text}");
         assert_eq!(text.parse(), Ok(Goodput::gbps(8)), "{text}");
@@ -50,76 +41,33 @@ fn sizes_are_read_with_both_kinds_of_prefix() {
 #[test]
 fn a_refusal_names_the_text_and_the_way_out() {
     let rates = [
-        (
-            "8000",
-            "`8000` has no unit: write `8000 b/s`, or for example `8 Gb/s`",
-        ),
-        (
-            "0",
-            "`0` has no unit: write `0 b/s`, or for example `8 Gb/s`",
-        ),
-        (
-            "",
-            "`` is not a rate: write a number and a unit, for example `8 Gb/s`",
-        ),
-        (
-            "-8 Gb/s",
-            "`-8 Gb/s` is not a rate: write a number and a unit, for example `8 Gb/s`",
-        ),
-        (
-            "fast",
-            "`fast` is not a rate: write a number and a unit, for example `8 Gb/s`",
-        ),
-        (
-            "8G",
-            "`8G` is not a rate: `G` is no unit, write `Gb/s` or `GB/s`",
-        ),
-        (
-            "8 gb/s",
-            "`8 gb/s` is not a rate: `gb/s` is no unit, write `Gb/s` or `GB/s`",
-        ),
-        (
-            "8 GBps",
-            "`8 GBps` is not a rate: `GBps` is no unit, write `Gb/s` or `GB/s`",
-        ),
-        (
-            "8 Kb/s",
-            "`8 Kb/s` is not a rate: `Kb/s` is no unit, write `kb/s` or `kB/s`",
-        ),
+        ("8000", "`8000` has no unit: write `8000 b/s`, or for example `8 Gb/s`"),
+        ("0", "`0` has no unit: write `0 b/s`, or for example `8 Gb/s`"),
+        ("", "`` is not a rate: write a number and a unit, for example `8 Gb/s`"),
+        ("-8 Gb/s", "`-8 Gb/s` is not a rate: write a number and a unit, for example `8 Gb/s`"),
+        ("fast", "`fast` is not a rate: write a number and a unit, for example `8 Gb/s`"),
+        ("8G", "`8G` is not a rate: `G` is no unit, write `Gb/s` or `GB/s`"),
+        ("8 gb/s", "`8 gb/s` is not a rate: `gb/s` is no unit, write `Gb/s` or `GB/s`"),
+        ("8 GBps", "`8 GBps` is not a rate: `GBps` is no unit, write `Gb/s` or `GB/s`"),
+        ("8 Kb/s", "`8 Kb/s` is not a rate: `Kb/s` is no unit, write `kb/s` or `kB/s`"),
         (
             "8,5 Gb/s",
             "`8,5 Gb/s` is not a rate: its unit is `b/s` or `B/s` after k M G T P E (powers of 1000) \
              or Ki Mi Gi Ti Pi Ei (of 1024)",
         ),
         ("20 Eb/s", "`20 Eb/s` is too large for a rate"),
-        (
-            "99999999999999999999 b/s",
-            "`99999999999999999999 b/s` is too large for a rate",
-        ),
+        ("99999999999999999999 b/s", "`99999999999999999999 b/s` is too large for a rate"),
         ("1.5 b/s", "`1.5 b/s` is finer than a rate can be"),
         ("0.0001 kb/s", "`0.0001 kb/s` is finer than a rate can be"),
-        (
-            "1.0000000000000000001 Gb/s",
-            "`1.0000000000000000001 Gb/s` is finer than a rate can be",
-        ),
+        ("1.0000000000000000001 Gb/s", "`1.0000000000000000001 Gb/s` is finer than a rate can be"),
     ];
     for (text, message) in rates {
-        assert_eq!(
-            text.parse::<Rate>().unwrap_err().to_string(),
-            message,
-            "{text}"
-        );
+        assert_eq!(text.parse::<Rate>().unwrap_err().to_string(), message, "{text}");
     }
     let sizes = [
-        (
-            "512",
-            "`512` has no unit: write `512 B`, or for example `512 MiB`",
-        ),
+        ("512", "`512` has no unit: write `512 B`, or for example `512 MiB`"),
         ("512 M", "`512 M` is not a size: `M` is no unit, write `MB`"),
-        (
-            "512 Mb",
-            "`512 Mb` is not a size: `Mb` is no unit, write `MB`",
-        ),
+        ("512 Mb", "`512 Mb` is not a size: `Mb` is no unit, write `MB`"),
         ("8 K", "`8 K` is not a size: `K` is no unit, write `kB`"),
         (
             "2 TB/s",
@@ -128,11 +76,7 @@ fn a_refusal_names_the_text_and_the_way_out() {
         ),
     ];
     for (text, message) in sizes {
-        assert_eq!(
-            text.parse::<Bytes>().unwrap_err().to_string(),
-            message,
-            "{text}"
-        );
+        assert_eq!(text.parse::<Bytes>().unwrap_err().to_string(), message, "{text}");
     }
 }
 
@@ -140,10 +84,7 @@ fn a_refusal_names_the_text_and_the_way_out() {
 fn a_refusal_stays_on_one_short_line() {
     let hostile = format!("8 \n\u{1b}[31m{}", "x".repeat(1_000_000));
     let message = hostile.parse::<Rate>().unwrap_err().to_string();
-    assert!(
-        message.len() < 300 && !message.contains(['\n', '\u{1b}']),
-        "{message}"
-    );
+    assert!(message.len() < 300 && !message.contains(['\n', '\u{1b}']), "{message}");
 }
 
 #[test]
@@ -164,57 +105,22 @@ fn spans_are_read_from_large_to_small() {
         ("7 ns", 7),
     ];
     for (text, nanos) in cases {
-        assert_eq!(
-            text.parse(),
-            Ok(Span::new(Duration::from_nanos(nanos))),
-            "{text}"
-        );
+        assert_eq!(text.parse(), Ok(Span::new(Duration::from_nanos(nanos))), "{text}");
     }
     let refused = [
-        (
-            "90",
-            "`90` has no unit: write `90 s`, or for example `1h30m`",
-        ),
-        (
-            "1h30",
-            "`1h30` has no unit: write `1h30 s`, or for example `1h30m`",
-        ),
-        (
-            "",
-            "`` is not a span of time: write a number and a unit, for example `1h30m`",
-        ),
-        (
-            "soon",
-            "`soon` is not a span of time: write a number and a unit, for example `1h30m`",
-        ),
-        (
-            "3 months",
-            "`3 months` is not a span of time: its units are w d h m s ms us ns",
-        ),
-        (
-            "30m1h",
-            "`30m1h` is not a span of time: units go from large to small, decimals come last",
-        ),
-        (
-            "1m1min",
-            "`1m1min` is not a span of time: units go from large to small, decimals come last",
-        ),
-        (
-            "1.5h30m",
-            "`1.5h30m` is not a span of time: units go from large to small, decimals come last",
-        ),
+        ("90", "`90` has no unit: write `90 s`, or for example `1h30m`"),
+        ("1h30", "`1h30` has no unit: write `1h30 s`, or for example `1h30m`"),
+        ("", "`` is not a span of time: write a number and a unit, for example `1h30m`"),
+        ("soon", "`soon` is not a span of time: write a number and a unit, for example `1h30m`"),
+        ("3 months", "`3 months` is not a span of time: its units are w d h m s ms us ns"),
+        ("30m1h", "`30m1h` is not a span of time: units go from large to small, decimals come last"),
+        ("1m1min", "`1m1min` is not a span of time: units go from large to small, decimals come last"),
+        ("1.5h30m", "`1.5h30m` is not a span of time: units go from large to small, decimals come last"),
         ("0.5ns", "`0.5ns` is finer than a span of time can be"),
-        (
-            "18446744073709551615w",
-            "`18446744073709551615w` is too large for a span of time",
-        ),
+        ("18446744073709551615w", "`18446744073709551615w` is too large for a span of time"),
     ];
     for (text, message) in refused {
-        assert_eq!(
-            text.parse::<Span>().unwrap_err().to_string(),
-            message,
-            "{text}"
-        );
+        assert_eq!(text.parse::<Span>().unwrap_err().to_string(), message, "{text}");
     }
 }
 
@@ -235,15 +141,9 @@ fn spans_print_what_a_person_wants() {
     ];
     for (nanos, brief, exact) in cases {
         let span = Span::new(Duration::from_nanos(nanos));
-        assert_eq!(
-            (span.to_string(), format!("{span:#}")),
-            (brief.to_owned(), exact.to_owned())
-        );
+        assert_eq!((span.to_string(), format!("{span:#}")), (brief.to_owned(), exact.to_owned()));
     }
-    assert_eq!(
-        format!("{:#}", Span::new(Duration::MAX)),
-        "213503982334601d7h15.999999999s"
-    );
+    assert_eq!(format!("{:#}", Span::new(Duration::MAX)), "213503982334601d7h15.999999999s");
 }
 
 #[test]
@@ -256,26 +156,15 @@ fn quantities_fill_a_column() {
 fn serde_is_exact_text_for_people() {
     let rate = Rate::from_bps(9_412_345_678);
     assert_eq!(serde_json::to_string(&rate).unwrap(), r#""9412345678 b/s""#);
-    assert_eq!(
-        serde_json::to_string(&Bytes::mib(512)).unwrap(),
-        r#""512 MiB""#
-    );
-    assert_eq!(
-        serde_json::to_string(&Span::new(Duration::from_millis(1500))).unwrap(),
-        r#""1.5s""#
-    );
-    assert_eq!(
-        serde_json::from_str::<Rate>(r#""9412345678 b/s""#).unwrap(),
-        rate
-    );
+    assert_eq!(serde_json::to_string(&Bytes::mib(512)).unwrap(), r#""512 MiB""#);
+    assert_eq!(serde_json::to_string(&Span::new(Duration::from_millis(1500))).unwrap(), r#""1.5s""#);
+    assert_eq!(serde_json::from_str::<Rate>(r#""9412345678 b/s""#).unwrap(), rate);
 }
 
 #[test]
 fn serde_refuses_bare_numbers_with_the_same_hint() {
     let hint = "`8000` has no unit: write `8000 b/s`, or for example `8 Gb/s`";
-    let json = serde_json::from_str::<Rate>("8000")
-        .unwrap_err()
-        .to_string();
+    let json = serde_json::from_str::<Rate>("8000").unwrap_err().to_string();
     assert!(json.contains(hint), "{json}");
 
     #[derive(Debug, serde::Deserialize)]
@@ -283,41 +172,23 @@ fn serde_refuses_bare_numbers_with_the_same_hint() {
         #[expect(dead_code, reason = "only whether it is read matters")]
         rate: Rate,
     }
-    let toml = toml::from_str::<Limits>("rate = 8000")
-        .unwrap_err()
-        .to_string();
+    let toml = toml::from_str::<Limits>("rate = 8000").unwrap_err().to_string();
     assert!(toml.contains(hint), "{toml}");
-    let float = toml::from_str::<Limits>("rate = 8.5")
-        .unwrap_err()
-        .to_string();
+    let float = toml::from_str::<Limits>("rate = 8.5").unwrap_err().to_string();
     assert!(float.contains("`8.5` has no unit"), "{float}");
-    let other = serde_json::from_str::<Rate>("true")
-        .unwrap_err()
-        .to_string();
-    assert!(
-        other.contains(r#"a rate with its unit, such as "8 Gb/s""#),
-        "{other}"
-    );
+    let other = serde_json::from_str::<Rate>("true").unwrap_err().to_string();
+    assert!(other.contains(r#"a rate with its unit, such as "8 Gb/s""#), "{other}");
 }
 
 #[test]
 fn serde_is_a_plain_integer_for_machines() {
     let wire = postcard::to_stdvec(&Bytes::new(300)).unwrap();
     assert_eq!(wire, postcard::to_stdvec(&300_u64).unwrap());
-    assert_eq!(
-        postcard::from_bytes::<Bytes>(&wire).unwrap(),
-        Bytes::new(300)
-    );
+    assert_eq!(postcard::from_bytes::<Bytes>(&wire).unwrap(), Bytes::new(300));
     let span = Span::new(Duration::from_nanos(1_000_000_007));
-    assert_eq!(
-        postcard::from_bytes::<Span>(&postcard::to_stdvec(&span).unwrap()).unwrap(),
-        span
-    );
+    assert_eq!(postcard::from_bytes::<Span>(&postcard::to_stdvec(&span).unwrap()).unwrap(), span);
 }
 
 fn too_fine(text: &str, noun: &'static str) -> ParseError {
-    ParseError::TooFine {
-        text: text.to_owned(),
-        noun,
-    }
+    ParseError::TooFine { text: text.to_owned(), noun }
 }

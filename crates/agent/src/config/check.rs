@@ -40,15 +40,9 @@ impl<'a> Source<'a> {
         let at = span.map(|span| {
             let before = text.get(..span.start).unwrap_or(text);
             let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-            (
-                before.matches('\n').count() + 1,
-                before[line_start..].chars().count() + 1,
-            )
+            (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
         });
-        Some(Place {
-            file: path.to_owned(),
-            at,
-        })
+        Some(Place { file: path.to_owned(), at })
     }
 
     /// What the parser says, on one line.
@@ -58,10 +52,7 @@ impl<'a> Source<'a> {
         // Without its input it prints the key instead of the line.
         error.set_input(None);
         let shown = error.to_string();
-        let key = shown
-            .lines()
-            .last()
-            .and_then(|line| line.strip_prefix("in `")?.strip_suffix('`'));
+        let key = shown.lines().last().and_then(|line| line.strip_prefix("in `")?.strip_suffix('`'));
         ConfigError::new(place, key.unwrap_or_default(), text)
     }
 
@@ -93,32 +84,15 @@ pub(super) fn check(
     overrides: &Overrides,
     environment: &Environment,
 ) -> Result<Config, ConfigError> {
-    let listen = either(
-        source,
-        ("--listen", &overrides.listen),
-        ("listen", &raw.listen),
-        address,
-    )?;
-    let metrics = either(
-        source,
-        ("--metrics", &overrides.metrics),
-        ("metrics", &raw.metrics),
-        address,
-    )?;
+    let listen = either(source, ("--listen", &overrides.listen), ("listen", &raw.listen), address)?;
+    let metrics = either(source, ("--metrics", &overrides.metrics), ("metrics", &raw.metrics), address)?;
     let config = Config {
-        listen: listen.map_or(DEFAULT_LISTEN, |address| Listen {
-            address,
-            by_default: false,
-        }),
+        listen: listen.map_or(DEFAULT_LISTEN, |address| Listen { address, by_default: false }),
         state_dir: state_dir(raw.state_dir, source, overrides, environment)?,
         metrics,
         log: overrides.log.or(raw.log).unwrap_or_default(),
         addresses: addresses(&raw.addresses, source)?,
-        roots: if overrides.roots.is_empty() {
-            roots(&raw.root, source)?
-        } else {
-            override_roots(&overrides.roots)?
-        },
+        roots: if overrides.roots.is_empty() { roots(&raw.root, source)? } else { override_roots(&overrides.roots)? },
         bounds: bounds(&raw.limits, source)?,
         hooks: hooks(raw.hooks, source)?,
         tests: raw.tests.allow,
@@ -137,10 +111,8 @@ pub(super) fn check(
     Ok(config)
 }
 
-const DEFAULT_LISTEN: Listen = Listen {
-    address: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), PORT),
-    by_default: true,
-};
+const DEFAULT_LISTEN: Listen =
+    Listen { address: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), PORT), by_default: true };
 
 /// The value of the command line, else that of the file, parsed.
 fn either<T>(
@@ -150,24 +122,8 @@ fn either<T>(
     parse: impl Fn(&str, &From<'_>) -> Result<T, ConfigError>,
 ) -> Result<Option<T>, ConfigError> {
     match (over, raw) {
-        (Some(text), _) => parse(
-            text,
-            &From {
-                source,
-                key: option,
-                span: None,
-            },
-        )
-        .map(Some),
-        (None, Some(text)) => parse(
-            text.get_ref(),
-            &From {
-                source,
-                key,
-                span: Some(text.span()),
-            },
-        )
-        .map(Some),
+        (Some(text), _) => parse(text, &From { source, key: option, span: None }).map(Some),
+        (None, Some(text)) => parse(text.get_ref(), &From { source, key, span: Some(text.span()) }).map(Some),
         (None, None) => Ok(None),
     }
 }
@@ -176,20 +132,15 @@ fn address(text: &str, from: &From<'_>) -> Result<SocketAddr, ConfigError> {
     let shown = text.escape_debug();
     text.parse().map_err(|_| match text.parse::<IpAddr>() {
         Ok(ip) => from.error(format!("`{shown}` has no port: write `{}`", SocketAddr::new(ip, PORT))),
-        Err(_) => from.error(format!("`{shown}` is no address with a port: write for example `[::]:{PORT}` or `127.0.0.1:{PORT}`")),
+        Err(_) => from.error(format!(
+            "`{shown}` is no address with a port: write for example `[::]:{PORT}` or `127.0.0.1:{PORT}`"
+        )),
     })
 }
 
-fn addresses(
-    texts: &[Spanned<String>],
-    source: &Source<'_>,
-) -> Result<Vec<DataAddress>, ConfigError> {
+fn addresses(texts: &[Spanned<String>], source: &Source<'_>) -> Result<Vec<DataAddress>, ConfigError> {
     if let Some(text) = texts.get(ADDRESSES_MAX) {
-        return Err(source.error(
-            "addresses",
-            text.span(),
-            format!("more than {ADDRESSES_MAX} addresses: name fewer"),
-        ));
+        return Err(source.error("addresses", text.span(), format!("more than {ADDRESSES_MAX} addresses: name fewer")));
     }
     let check = |text: &Spanned<String>| {
         let error = |problem: String| Err(source.error("addresses", text.span(), problem));
@@ -204,9 +155,7 @@ fn addresses(
             ));
         };
         match ip.is_unspecified() || port == Some(0) {
-            true => error(format!(
-                "nobody can connect to `{shown}`: name an address of this host"
-            )),
+            true => error(format!("nobody can connect to `{shown}`: name an address of this host")),
             false => Ok(DataAddress { ip, port }),
         }
     };
@@ -223,15 +172,7 @@ fn state_dir(
         return Ok(path.clone());
     }
     match raw {
-        Some(path) => absolute(
-            path.get_ref(),
-            &From {
-                source,
-                key: "state_dir",
-                span: Some(path.span()),
-            },
-        )
-        .cloned(),
+        Some(path) => absolute(path.get_ref(), &From { source, key: "state_dir", span: Some(path.span()) }).cloned(),
         None => environment.state_dir().ok_or_else(|| {
             ConfigError::new(
                 source.place(None),
@@ -247,20 +188,13 @@ fn absolute<'a>(path: &'a PathBuf, from: &From<'_>) -> Result<&'a PathBuf, Confi
     if path.is_absolute() {
         return Ok(path);
     }
-    Err(from.error(format!(
-        "`{}` is not absolute: write the whole path, beginning with `/`",
-        path.display()
-    )))
+    Err(from.error(format!("`{}` is not absolute: write the whole path, beginning with `/`", path.display())))
 }
 
 fn roots(raw: &[RawRoot], source: &Source<'_>) -> Result<Roots, ConfigError> {
     let mut roots = Roots::default();
     for root in raw {
-        let from = From {
-            source,
-            key: "root.path",
-            span: Some(root.path.span()),
-        };
+        let from = From { source, key: "root.path", span: Some(root.path.span()) };
         let path = absolute(root.path.get_ref(), &from)?;
         add(&mut roots, path, root.write).map_err(|e| root_error(e, &from))?;
     }
@@ -269,16 +203,11 @@ fn roots(raw: &[RawRoot], source: &Source<'_>) -> Result<Roots, ConfigError> {
 
 fn override_roots(texts: &[PathBuf]) -> Result<Roots, ConfigError> {
     let mut roots = Roots::default();
-    let from = From {
-        source: &Source::none(),
-        key: "--root",
-        span: None,
-    };
+    let from = From { source: &Source::none(), key: "--root", span: None };
     for text in texts {
         let (path, write) = split_mode(text);
         let path = std::path::absolute(path).map_err(|e| {
-            from.error("a directory is missing: write --root DIR or --root DIR:rw")
-                .with_source(Some(e))
+            from.error("a directory is missing: write --root DIR or --root DIR:rw").with_source(Some(e))
         })?;
         add(&mut roots, &path, write).map_err(|e| root_error(e, &from))?;
     }
@@ -302,38 +231,22 @@ fn add(roots: &mut Roots, path: &Path, write: bool) -> Result<(), RootError> {
 
 fn root_error(error: RootError, from: &From<'_>) -> ConfigError {
     let text = error.to_string();
-    let source = if let RootError::Open { source, .. } = error {
-        Some(source)
-    } else {
-        None
-    };
+    let source = if let RootError::Open { source, .. } = error { Some(source) } else { None };
     from.error(text).with_source(source)
 }
 
 fn bounds(raw: &RawLimits, source: &Source<'_>) -> Result<ServeLimits, ConfigError> {
-    let number = |key: &str,
-                  value: &Option<Spanned<i64>>,
-                  (default, allowed): &(i64, RangeInclusive<i64>)| {
-        let (value, span) = value
-            .as_ref()
-            .map_or((*default, 0..0), |v| (*v.get_ref(), v.span()));
+    let number = |key: &str, value: &Option<Spanned<i64>>, (default, allowed): &(i64, RangeInclusive<i64>)| {
+        let (value, span) = value.as_ref().map_or((*default, 0..0), |v| (*v.get_ref(), v.span()));
         if !allowed.contains(&value) {
-            let text = format!(
-                "{value} is out of range: write a number from {} to {}",
-                allowed.start(),
-                allowed.end()
-            );
+            let text = format!("{value} is out of range: write a number from {} to {}", allowed.start(), allowed.end());
             return Err(source.error(key, span, text));
         }
         Ok(usize::try_from(value).expect("the ranges begin above zero"))
     };
-    let memory = raw
-        .memory
-        .as_ref()
-        .map_or(MEMORY, |memory| *memory.get_ref());
+    let memory = raw.memory.as_ref().map_or(MEMORY, |memory| *memory.get_ref());
     if let Some(written) = raw.memory.as_ref().filter(|_| memory < MEMORY_MIN) {
-        let text =
-            format!("{memory:#} is too little to move anything: write at least `{MEMORY_MIN:#}`");
+        let text = format!("{memory:#} is too little to move anything: write at least `{MEMORY_MIN:#}`");
         return Err(source.error("limits.memory", written.span(), text));
     }
     if let Some(rate) = raw.rate.as_ref().filter(|rate| rate.get_ref().bps() == 0) {
@@ -354,13 +267,9 @@ fn bounds(raw: &RawLimits, source: &Source<'_>) -> Result<ServeLimits, ConfigErr
 
 fn hooks(raw: RawHooks, source: &Source<'_>) -> Result<Hooks, ConfigError> {
     let hook = |key: &str, value: Option<Spanned<String>>| match value {
-        Some(program)
-            if !program.get_ref().starts_with('/') || program.get_ref().contains('\0') =>
-        {
-            let text = format!(
-                "`{}` is not absolute: write the whole path of the program",
-                program.get_ref().escape_debug()
-            );
+        Some(program) if !program.get_ref().starts_with('/') || program.get_ref().contains('\0') => {
+            let text =
+                format!("`{}` is not absolute: write the whole path of the program", program.get_ref().escape_debug());
             Err(source.error(key, program.span(), text))
         }
         other => Ok(other.map(Spanned::into_inner)),

@@ -22,17 +22,8 @@ pub(super) struct Place {
 }
 
 impl ConfigError {
-    pub(super) fn new(
-        place: Option<Place>,
-        key: impl Into<String>,
-        text: impl Into<String>,
-    ) -> ConfigError {
-        ConfigError {
-            place,
-            key: key.into(),
-            text: text.into(),
-            source: None,
-        }
+    pub(super) fn new(place: Option<Place>, key: impl Into<String>, text: impl Into<String>) -> ConfigError {
+        ConfigError { place, key: key.into(), text: text.into(), source: None }
     }
 
     pub(super) fn with_source(mut self, source: Option<io::Error>) -> ConfigError {
@@ -46,12 +37,8 @@ impl ConfigError {
             io::ErrorKind::InvalidData => ": it must be TOML in UTF-8",
             _ => "",
         };
-        let place = Place {
-            file: path.to_owned(),
-            at: None,
-        };
-        ConfigError::new(Some(place), "", format!("cannot read this file{fix}"))
-            .with_source(Some(source))
+        let place = Place { file: path.to_owned(), at: None };
+        ConfigError::new(Some(place), "", format!("cannot read this file{fix}")).with_source(Some(source))
     }
 }
 

@@ -38,8 +38,7 @@ impl Environment {
     pub fn state_dir(&self) -> Option<PathBuf> {
         // Relative ones are to be ignored, says the XDG base directory specification.
         let absolute = |path: PathBuf| path.is_absolute().then_some(path);
-        let variable =
-            |text: &Option<OsString>| text.as_ref().map(PathBuf::from).and_then(absolute);
+        let variable = |text: &Option<OsString>| text.as_ref().map(PathBuf::from).and_then(absolute);
         let systemd = self.state_directory.as_ref().map(first).and_then(absolute);
         systemd
             .or_else(|| variable(&self.xdg_state_home).map(|path| path.join("longhaul")))
@@ -50,11 +49,7 @@ impl Environment {
 
 /// The first of several directories that are separated by colons.
 fn first(all: &OsString) -> PathBuf {
-    let first = all
-        .as_bytes()
-        .split(|&b| b == b':')
-        .next()
-        .unwrap_or_default();
+    let first = all.as_bytes().split(|&b| b == b':').next().unwrap_or_default();
     OsStr::from_bytes(first).into()
 }
 
@@ -72,30 +67,12 @@ mod tests {
         };
         let dir = |e: &Environment| e.state_dir().map(|p| p.display().to_string());
         assert_eq!(dir(&all).as_deref(), Some("/srv/one"));
-        let user = Environment {
-            state_directory: None,
-            ..all
-        };
+        let user = Environment { state_directory: None, ..all };
         assert_eq!(dir(&user).as_deref(), Some("/xdg/longhaul"));
-        let root = Environment {
-            xdg_state_home: Some("relative".into()),
-            ..user
-        };
+        let root = Environment { xdg_state_home: Some("relative".into()), ..user };
         assert_eq!(dir(&root).as_deref(), Some("/var/lib/longhaul"));
-        let plain = Environment {
-            is_root: false,
-            ..root
-        };
-        assert_eq!(
-            dir(&plain).as_deref(),
-            Some("/home/u/.local/state/longhaul")
-        );
-        assert_eq!(
-            dir(&Environment {
-                home: None,
-                ..plain
-            }),
-            None
-        );
+        let plain = Environment { is_root: false, ..root };
+        assert_eq!(dir(&plain).as_deref(), Some("/home/u/.local/state/longhaul"));
+        assert_eq!(dir(&Environment { home: None, ..plain }), None);
     }
 }

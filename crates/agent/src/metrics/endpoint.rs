@@ -38,11 +38,7 @@ struct Pages {
 ///
 /// # Errors
 /// When the socket fails.
-pub async fn serve(
-    listener: TcpListener,
-    metrics: Arc<Metrics>,
-    stop: watch::Receiver<Stop>,
-) -> io::Result<()> {
+pub async fn serve(listener: TcpListener, metrics: Arc<Metrics>, stop: watch::Receiver<Stop>) -> io::Result<()> {
     let pages = Router::new()
         .route("/metrics", get(numbers))
         .route("/healthz", get(health))
@@ -73,23 +69,11 @@ impl Listener for Bounded {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
-        let place = self
-            .places
-            .clone()
-            .acquire_owned()
-            .await
-            .expect("the semaphore is never closed");
+        let place = self.places.clone().acquire_owned().await.expect("the semaphore is never closed");
         // `axum`'s own implementation, which waits when descriptors are short.
         let (stream, from) = Listener::accept(&mut self.listener).await;
         let idle = Box::pin(tokio::time::sleep(IDLE_MAX));
-        (
-            Connection {
-                stream,
-                idle,
-                _place: place,
-            },
-            from,
-        )
+        (Connection { stream, idle, _place: place }, from)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -106,39 +90,24 @@ struct Connection {
 
 impl Connection {
     /// What came of an operation, or the end of patience.
-    fn patient<T>(
-        &mut self,
-        cx: &mut Context<'_>,
-        done: Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
+    fn patient<T>(&mut self, cx: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if done.is_ready() {
             self.idle.as_mut().reset(Instant::now() + IDLE_MAX);
             return done;
         }
-        self.idle
-            .as_mut()
-            .poll(cx)
-            .map(|()| Err(io::ErrorKind::TimedOut.into()))
+        self.idle.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
 impl AsyncRead for Connection {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let done = Pin::new(&mut self.stream).poll_read(cx, buf);
         self.patient(cx, done)
     }
 }
 
 impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let done = Pin::new(&mut self.stream).poll_write(cx, buf);
         self.patient(cx, done)
     }

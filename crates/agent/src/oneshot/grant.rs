@@ -24,10 +24,7 @@ pub(super) struct OneKey {
 
 impl OneKey {
     pub(super) fn new(key: &str, start: PathBuf) -> OneKey {
-        OneKey {
-            digest: sha256(key),
-            grant: Arc::new(Login { start }),
-        }
+        OneKey { digest: sha256(key), grant: Arc::new(Login { start }) }
     }
 }
 
@@ -35,10 +32,7 @@ impl Policy for OneKey {
     fn admit(&self, token: &str, _from: SocketAddr) -> Result<Arc<dyn Grant>, Refusal> {
         match find_constant_time(&sha256(token), [(self.digest, ())].into_iter()) {
             Some(()) => Ok(self.grant.clone()),
-            None => Err(Refusal {
-                code: Code::Denied,
-                text: "this is not the key of this login".into(),
-            }),
+            None => Err(Refusal { code: Code::Denied, text: "this is not the key of this login".into() }),
         }
     }
 }
@@ -52,28 +46,14 @@ impl Grant for Login {
     /// As the user's shell would find it: symbolic links and `..` on the way to what is named are followed,
     /// absolute ones too, which nothing beneath it then is.
     fn resolve(&self, direction: Direction, path: &[u8]) -> Result<(Dir, RelPath), Refusal> {
-        let failed = |e: io::Error| Refusal {
-            code: Code::Path,
-            text: format!("{}: {e}", show(path)),
-        };
+        let failed = |e: io::Error| Refusal { code: Code::Path, text: format!("{}: {e}", show(path)) };
         if path.contains(&0) {
-            return Err(failed(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "a zero byte in a path",
-            )));
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "a zero byte in a path")));
         }
-        let real = real_path(
-            &self.start.join(OsStr::from_bytes(path)),
-            follows_last(direction, path),
-        )
-        .map_err(failed)?;
-        let rel = real
-            .strip_prefix("/")
-            .unwrap_or(&real)
-            .as_os_str()
-            .as_bytes();
-        let rel = RelPath::new(rel)
-            .map_err(|e| failed(io::Error::new(io::ErrorKind::InvalidInput, e)))?;
+        let real =
+            real_path(&self.start.join(OsStr::from_bytes(path)), follows_last(direction, path)).map_err(failed)?;
+        let rel = real.strip_prefix("/").unwrap_or(&real).as_os_str().as_bytes();
+        let rel = RelPath::new(rel).map_err(|e| failed(io::Error::new(io::ErrorKind::InvalidInput, e)))?;
         Ok((Dir::open("/").map_err(failed)?, rel))
     }
 
@@ -136,68 +116,26 @@ mod tests {
         let real = top.join("disk/data");
         use Direction::{Pull, Push};
 
-        assert_eq!(
-            rel(&login, Pull, &top.join("data/x")).unwrap(),
-            real.join("x"),
-            "an absolute link on the way"
-        );
-        assert_eq!(
-            rel(&login, Pull, &top.join("data")).unwrap(),
-            top.join("data"),
-            "the link itself"
-        );
-        assert_eq!(
-            rel(&login, Pull, &top.join("data/")).unwrap(),
-            real,
-            "what it leads to"
-        );
+        assert_eq!(rel(&login, Pull, &top.join("data/x")).unwrap(), real.join("x"), "an absolute link on the way");
+        assert_eq!(rel(&login, Pull, &top.join("data")).unwrap(), top.join("data"), "the link itself");
+        assert_eq!(rel(&login, Pull, &top.join("data/")).unwrap(), real, "what it leads to");
         assert_eq!(rel(&login, Push, &top.join("data")).unwrap(), real);
-        assert_eq!(
-            rel(&login, Push, &top.join("data/new/deep")).unwrap(),
-            real.join("new/deep")
-        );
-        assert_eq!(
-            rel(&login, Push, Path::new("data/x")).unwrap(),
-            real.join("x"),
-            "from the login's directory"
-        );
-        assert_eq!(
-            rel(&login, Push, &top.join("data/../y")).unwrap(),
-            top.join("disk/y"),
-            "as the kernel climbs"
-        );
-        assert_eq!(
-            rel(&login, Push, &top.join("dangling")).unwrap(),
-            top.join("dangling")
-        );
+        assert_eq!(rel(&login, Push, &top.join("data/new/deep")).unwrap(), real.join("new/deep"));
+        assert_eq!(rel(&login, Push, Path::new("data/x")).unwrap(), real.join("x"), "from the login's directory");
+        assert_eq!(rel(&login, Push, &top.join("data/../y")).unwrap(), top.join("disk/y"), "as the kernel climbs");
+        assert_eq!(rel(&login, Push, &top.join("dangling")).unwrap(), top.join("dangling"));
         assert_eq!(rel(&login, Pull, Path::new("/")).unwrap(), Path::new("/"));
-        assert_eq!(
-            rel(&login, Pull, &top.join("none/../x")).unwrap_err().code,
-            Code::Path
-        );
-        assert_eq!(
-            rel(&login, Pull, Path::new("a\0b")).unwrap_err().code,
-            Code::Path
-        );
+        assert_eq!(rel(&login, Pull, &top.join("none/../x")).unwrap_err().code, Code::Path);
+        assert_eq!(rel(&login, Pull, Path::new("a\0b")).unwrap_err().code, Code::Path);
     }
 
     #[test]
     fn only_the_key_opens() {
         let policy = OneKey::new("correct horse battery", "/".into());
         let from = "127.0.0.1:1".parse().unwrap();
-        assert_eq!(
-            policy
-                .admit("correct horse battery", from)
-                .map(|g| g.name())
-                .ok()
-                .as_deref(),
-            Some("ssh")
-        );
+        assert_eq!(policy.admit("correct horse battery", from).map(|g| g.name()).ok().as_deref(), Some("ssh"));
         for wrong in ["", "correct horse batter", "correct horse battery "] {
-            assert_eq!(
-                policy.admit(wrong, from).err().map(|e| e.code),
-                Some(Code::Denied)
-            );
+            assert_eq!(policy.admit(wrong, from).err().map(|e| e.code), Some(Code::Denied));
         }
     }
 }

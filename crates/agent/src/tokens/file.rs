@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::{Scope, TOKENS_MAX, Token, from_unix_s, hex, unix_s};
 use crate::path::AbsPath;
 
-const HEADER: &str = "# Scoped tokens of this agent; made by `longhaul token new`. Of a token only its SHA-256 is kept.\n\n";
+const HEADER: &str =
+    "# Scoped tokens of this agent; made by `longhaul token new`. Of a token only its SHA-256 is kept.\n\n";
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -40,22 +41,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Vec<Token>, String> {
 
 fn check(raw: RawToken) -> Result<Token, String> {
     let wrong = |what: &str| format!("token `{}` has {what}", raw.name.escape_debug());
-    let digest: mover::request::Fingerprint =
-        raw.sha256.parse().map_err(|_| wrong("no SHA-256"))?;
+    let digest: mover::request::Fingerprint = raw.sha256.parse().map_err(|_| wrong("no SHA-256"))?;
     let paths = |texts: &[String]| -> Result<Vec<AbsPath>, String> {
-        texts
-            .iter()
-            .map(|text| {
-                AbsPath::new(text.as_bytes()).map_err(|_| wrong("a path that cannot be one"))
-            })
-            .collect()
+        texts.iter().map(|text| AbsPath::new(text.as_bytes()).map_err(|_| wrong("a path that cannot be one"))).collect()
     };
-    let scope = Scope {
-        read: paths(&raw.read)?,
-        write: paths(&raw.write)?,
-        test: raw.test,
-        relay: raw.relay,
-    };
+    let scope = Scope { read: paths(&raw.read)?, write: paths(&raw.write)?, test: raw.test, relay: raw.relay };
     let time = |seconds| from_unix_s(seconds).ok_or_else(|| wrong("a time out of range"));
     Ok(Token {
         id: id(&digest.0),
@@ -69,12 +59,7 @@ fn check(raw: RawToken) -> Result<Token, String> {
 
 /// The text of the file.
 pub(super) fn write(tokens: &[Token]) -> String {
-    let paths = |paths: &[AbsPath]| {
-        paths
-            .iter()
-            .map(|p| String::from_utf8_lossy(p.as_bytes()).into_owned())
-            .collect()
-    };
+    let paths = |paths: &[AbsPath]| paths.iter().map(|p| String::from_utf8_lossy(p.as_bytes()).into_owned()).collect();
     let raw = |token: &Token| RawToken {
         name: token.name.clone(),
         sha256: hex(&token.sha256),
@@ -85,13 +70,8 @@ pub(super) fn write(tokens: &[Token]) -> String {
         created_unix_s: unix_s(token.created),
         expires_unix_s: token.expires.map(unix_s),
     };
-    let raw = Raw {
-        token: tokens.iter().map(raw).collect(),
-    };
-    format!(
-        "{HEADER}{}",
-        toml::to_string(&raw).expect("plain tables of text and numbers")
-    )
+    let raw = Raw { token: tokens.iter().map(raw).collect() };
+    format!("{HEADER}{}", toml::to_string(&raw).expect("plain tables of text and numbers"))
 }
 
 /// How people call a token.

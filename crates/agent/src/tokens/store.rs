@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use sys::file::{Lock, LockMode, lock};
 
 use super::{
-    Access, Issued, NAME_CHARS_MAX, NewToken, SCOPE_MAX, Scope, TOKENS_MAX, Token, TokenError,
-    Unfit, file, find_constant_time, new_text, sha256,
+    Access, Issued, NAME_CHARS_MAX, NewToken, SCOPE_MAX, Scope, TOKENS_MAX, Token, TokenError, Unfit, file,
+    find_constant_time, new_text, sha256,
 };
 use crate::path::{AbsPath, show};
 use crate::private::{PrivateDir, Stamp, StateError};
@@ -63,17 +63,11 @@ impl TokenStore {
             fix: None,
             source,
         })?;
-        let store = TokenStore {
-            dir,
-            state_dir: abs(&real)?,
-            cache: Mutex::default(),
-        };
+        let store = TokenStore { dir, state_dir: abs(&real)?, cache: Mutex::default() };
         if store.dir.read(MAIN_FILE)?.is_none() {
             let text = new_text()?;
             // If another agent was quicker, its token is as good.
-            store
-                .dir
-                .create(MAIN_FILE, format!("{text}\n").as_bytes())?;
+            store.dir.create(MAIN_FILE, format!("{text}\n").as_bytes())?;
         }
         store.read_main()?;
         store.read_scoped()?;
@@ -85,8 +79,7 @@ impl TokenStore {
     /// # Errors
     /// When its file cannot be used.
     pub fn main_token(&self) -> Result<String, TokenError> {
-        self.read_main()?
-            .ok_or_else(|| self.damaged(MAIN_FILE, "it is gone".into()))
+        self.read_main()?.ok_or_else(|| self.damaged(MAIN_FILE, "it is gone".into()))
     }
 
     /// The state directory, without symbolic links.
@@ -109,15 +102,10 @@ impl TokenStore {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         self.refresh(&mut cache, now);
         let main = cache.main.map(|digest| (digest, Access::All));
-        let scoped = cache
-            .scoped
-            .iter()
-            .map(|token| (token.sha256, Access::Scoped(token.clone())));
+        let scoped = cache.scoped.iter().map(|token| (token.sha256, Access::Scoped(token.clone())));
         match find_constant_time(&sha256(text), main.into_iter().chain(scoped)) {
             None => Err(Unfit::Unknown),
-            Some(Access::Scoped(token)) if token.is_expired(now) => {
-                Err(Unfit::Expired(token.name.clone()))
-            }
+            Some(Access::Scoped(token)) if token.is_expired(now) => Err(Unfit::Expired(token.name.clone())),
             Some(access) => Ok(access),
         }
     }
@@ -136,13 +124,7 @@ impl TokenStore {
         };
         let main = self.read_main().map_err(complain).ok().flatten();
         cache.main = main.as_deref().map(sha256);
-        cache.scoped = self
-            .read_scoped()
-            .map_err(complain)
-            .unwrap_or_default()
-            .into_iter()
-            .map(Arc::new)
-            .collect();
+        cache.scoped = self.read_scoped().map_err(complain).unwrap_or_default().into_iter().map(Arc::new).collect();
         cache.stamps = settled(&stamps, now).then_some(stamps);
     }
 
@@ -152,12 +134,8 @@ impl TokenStore {
         };
         let text = String::from_utf8(bytes).unwrap_or_default();
         let text = text.trim();
-        if text.chars().count() < MAIN_CHARS_MIN
-            || text.contains(|c: char| c.is_whitespace() || c.is_control())
-        {
-            let why = format!(
-                "a token is one line of at least {MAIN_CHARS_MIN} characters without spaces"
-            );
+        if text.chars().count() < MAIN_CHARS_MIN || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            let why = format!("a token is one line of at least {MAIN_CHARS_MIN} characters without spaces");
             return Err(self.damaged(MAIN_FILE, why));
         }
         Ok(Some(text.to_owned()))
@@ -171,12 +149,8 @@ impl TokenStore {
     }
 
     fn damaged(&self, name: &str, why: String) -> TokenError {
-        StateError::Damaged {
-            path: self.dir.path_of(name),
-            why,
-            fix: "mend or remove it, and make its tokens anew",
-        }
-        .into()
+        StateError::Damaged { path: self.dir.path_of(name), why, fix: "mend or remove it, and make its tokens anew" }
+            .into()
     }
 
     /// Makes a scoped token. With the agent's `roots` at hand, a scope outside of them is refused here and now;
@@ -184,12 +158,7 @@ impl TokenStore {
     ///
     /// # Errors
     /// When a path is not there or not beneath a root, the name is taken, or the store is full or in use.
-    pub fn issue(
-        &self,
-        new: &NewToken,
-        roots: Option<&Roots>,
-        now: SystemTime,
-    ) -> Result<Issued, TokenError> {
+    pub fn issue(&self, new: &NewToken, roots: Option<&Roots>, now: SystemTime) -> Result<Issued, TokenError> {
         let scope = self.scope(new, roots)?;
         let expires = new.expires.map(|span| expiry(span, now)).transpose()?;
         let text = new_text()?;
@@ -207,76 +176,44 @@ impl TokenStore {
                 "there are {TOKENS_MAX} tokens already: revoke some (`longhaul token ls`)"
             )));
         }
-        if tokens
-            .iter()
-            .any(|token| token.name == name || token.id == name || token.id == id)
-        {
+        if tokens.iter().any(|token| token.name == name || token.id == name || token.id == id) {
             return Err(TokenError::Usage(format!(
                 "there is a token `{name}` already: choose another --name, or revoke it first"
             )));
         }
         // Whole seconds, as they will be read back.
-        let token = Token {
-            id,
-            name,
-            scope,
-            created: whole_seconds(now),
-            expires,
-            sha256,
-        };
+        let token = Token { id, name, scope, created: whole_seconds(now), expires, sha256 };
         tokens.push(token.clone());
-        self.dir
-            .replace(TOKENS_FILE, file::write(&tokens).as_bytes())?;
+        self.dir.replace(TOKENS_FILE, file::write(&tokens).as_bytes())?;
         Ok(Issued { text, token })
     }
 
     fn scope(&self, new: &NewToken, roots: Option<&Roots>) -> Result<Scope, TokenError> {
         let usage = |text: String| Err(TokenError::Usage(text));
         if new.read.len() + new.write.len() > SCOPE_MAX {
-            return usage(format!(
-                "a token is for at most {SCOPE_MAX} directories: make several tokens"
-            ));
+            return usage(format!("a token is for at most {SCOPE_MAX} directories: make several tokens"));
         }
         if new.read.is_empty() && new.write.is_empty() && !new.test && !new.relay {
-            return usage(
-                "the token would be good for nothing: give it --read DIR or --write DIR".into(),
-            );
+            return usage("the token would be good for nothing: give it --read DIR or --write DIR".into());
         }
-        let mut scope = Scope {
-            test: new.test,
-            relay: new.relay,
-            ..Scope::default()
-        };
+        let mut scope = Scope { test: new.test, relay: new.relay, ..Scope::default() };
         for (paths, write) in [(&new.read, false), (&new.write, true)] {
             for path in paths {
                 let checked = self.scope_path(path, write, roots)?;
-                if write {
-                    scope.write.push(checked)
-                } else {
-                    scope.read.push(checked)
-                }
+                if write { scope.write.push(checked) } else { scope.read.push(checked) }
             }
         }
         Ok(scope)
     }
 
-    fn scope_path(
-        &self,
-        written: &Path,
-        write: bool,
-        roots: Option<&Roots>,
-    ) -> Result<AbsPath, TokenError> {
+    fn scope_path(&self, written: &Path, write: bool, roots: Option<&Roots>) -> Result<AbsPath, TokenError> {
         let usage = |text: String| Err(TokenError::Usage(text));
         let path = canonical(written, if write { "--write " } else { "--read " })?;
         if std::str::from_utf8(path.as_bytes()).is_err() {
-            return usage(format!(
-                "{path} is not UTF-8: make the token for the directory above it"
-            ));
+            return usage(format!("{path} is not UTF-8: make the token for the directory above it"));
         }
         if write && !path.as_path().is_dir() {
-            return usage(format!(
-                "{path} is no directory: --write takes the directory that may be written beneath"
-            ));
+            return usage(format!("{path} is no directory: --write takes the directory that may be written beneath"));
         }
         if path.beneath(&self.state_dir).is_some() || self.state_dir.beneath(&path).is_some() {
             return usage(format!(
@@ -314,23 +251,16 @@ impl TokenStore {
     pub fn revoke(&self, id: &str) -> Result<String, TokenError> {
         let _lock = self.lock()?;
         if id == MAIN_ID {
-            self.dir
-                .replace(MAIN_FILE, format!("{}\n", new_text()?).as_bytes())?;
+            self.dir.replace(MAIN_FILE, format!("{}\n", new_text()?).as_bytes())?;
             return Ok(MAIN_ID.to_owned());
         }
         let mut tokens = self.read_scoped()?;
-        let Some(at) = tokens
-            .iter()
-            .position(|token| token.id == id || token.name == id)
-        else {
+        let Some(at) = tokens.iter().position(|token| token.id == id || token.name == id) else {
             let id = show(id.as_bytes());
-            return Err(TokenError::Usage(format!(
-                "there is no token `{id}`: `longhaul token ls` lists them"
-            )));
+            return Err(TokenError::Usage(format!("there is no token `{id}`: `longhaul token ls` lists them")));
         };
         let token = tokens.remove(at);
-        self.dir
-            .replace(TOKENS_FILE, file::write(&tokens).as_bytes())?;
+        self.dir.replace(TOKENS_FILE, file::write(&tokens).as_bytes())?;
         Ok(token.name)
     }
 
@@ -342,13 +272,7 @@ impl TokenStore {
                 Ok(Lock::Held { .. }) => std::thread::sleep(LOCK_PAUSE),
                 Err(source) => {
                     let path = self.dir.path_of(LOCK_FILE);
-                    return Err(StateError::Io {
-                        what: "lock",
-                        path,
-                        fix: None,
-                        source,
-                    }
-                    .into());
+                    return Err(StateError::Io { what: "lock", path, fix: None, source }.into());
                 }
             }
         }
@@ -358,20 +282,14 @@ impl TokenStore {
 
 /// True if no file is so fresh that it could change again unnoticed.
 fn settled(stamps: &Stamps, now: SystemTime) -> bool {
-    let now_ns = now
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_nanos() as i128;
+    let now_ns = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i128;
     let limit = now_ns - SETTLED.as_nanos() as i128;
     stamps.iter().flatten().all(|stamp| stamp.ctime_ns < limit)
 }
 
 fn canonical(path: &Path, option: &str) -> Result<AbsPath, TokenError> {
     use std::os::unix::ffi::OsStrExt;
-    let error = |source| TokenError::Path {
-        path: format!("{option}{}", show(path.as_os_str().as_bytes())),
-        source,
-    };
+    let error = |source| TokenError::Path { path: format!("{option}{}", show(path.as_os_str().as_bytes())), source };
     abs(&std::fs::canonicalize(path).map_err(error)?)
 }
 
@@ -382,11 +300,7 @@ fn abs(path: &Path) -> Result<AbsPath, TokenError> {
 
 fn check_name(name: &str) -> Result<(), TokenError> {
     let plain = |c: char| !c.is_control() && !c.is_whitespace();
-    if name.is_empty()
-        || name.chars().count() > NAME_CHARS_MAX
-        || !name.chars().all(plain)
-        || name == MAIN_ID
-    {
+    if name.is_empty() || name.chars().count() > NAME_CHARS_MAX || !name.chars().all(plain) || name == MAIN_ID {
         let name = show(name.as_bytes());
         return Err(TokenError::Usage(format!(
             "`{name}` cannot name a token: it takes 1 to {NAME_CHARS_MAX} characters without spaces, and not `{MAIN_ID}`"
@@ -404,9 +318,7 @@ fn expiry(span: units::Span, now: SystemTime) -> Result<SystemTime, TokenError> 
     // 292 billion years fit into the time; its whole seconds are what the file keeps.
     let expires = now.checked_add(span.get()).map(whole_seconds);
     expires.ok_or_else(|| {
-        TokenError::Usage(format!(
-            "{span} is too long: leave --expires out for a token that lasts until it is revoked"
-        ))
+        TokenError::Usage(format!("{span} is too long: leave --expires out for a token that lasts until it is revoked"))
     })
 }
 

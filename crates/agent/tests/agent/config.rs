@@ -9,21 +9,11 @@ use crate::{Site, chain};
 fn load(site: &Site, text: &str, overrides: &Overrides) -> Result<Config, String> {
     let text = text.replace("TOP", &site.text(""));
     let text = text.replace("//", "/");
-    Config::parse(
-        Path::new("serve.toml"),
-        &text,
-        overrides,
-        &site.environment(),
-    )
-    .map_err(|e| site.plain(chain(&e)))
+    Config::parse(Path::new("serve.toml"), &text, overrides, &site.environment()).map_err(|e| site.plain(chain(&e)))
 }
 
 fn roots(site: &Site, config: &Config) -> Vec<(String, bool)> {
-    config
-        .roots()
-        .iter()
-        .map(|root| (site.plain(root.path()), root.write()))
-        .collect()
+    config.roots().iter().map(|root| (site.plain(root.path()), root.write())).collect()
 }
 
 #[test]
@@ -62,31 +52,12 @@ fn everything_can_be_said_in_the_file() {
     assert_eq!(config.state_dir(), Path::new("/srv/state"));
     assert_eq!(config.metrics(), Some("127.0.0.1:9810".parse().unwrap()));
     assert_eq!(config.log(), Log::Json);
-    let addresses: Vec<_> = config
-        .addresses()
-        .iter()
-        .map(|a| (a.ip.to_string(), a.port))
-        .collect();
-    assert_eq!(
-        addresses,
-        [
-            ("192.0.2.1".to_owned(), None),
-            ("2001:db8::1".to_owned(), Some(4811))
-        ]
-    );
-    assert_eq!(
-        roots(&site, &config),
-        [("TOP/data".to_owned(), false), ("TOP/in".to_owned(), true)]
-    );
+    let addresses: Vec<_> = config.addresses().iter().map(|a| (a.ip.to_string(), a.port)).collect();
+    assert_eq!(addresses, [("192.0.2.1".to_owned(), None), ("2001:db8::1".to_owned(), Some(4811))]);
+    assert_eq!(roots(&site, &config), [("TOP/data".to_owned(), false), ("TOP/in".to_owned(), true)]);
     let bounds = config.bounds();
-    assert_eq!(
-        (bounds.sessions, bounds.streams, bounds.handshakes),
-        (3, 4, 5)
-    );
-    assert_eq!(
-        (bounds.memory_bytes, bounds.rate_bps),
-        (1 << 30, Some(10_000_000_000))
-    );
+    assert_eq!((bounds.sessions, bounds.streams, bounds.handshakes), (3, 4, 5));
+    assert_eq!((bounds.memory_bytes, bounds.rate_bps), (1 << 30, Some(10_000_000_000)));
     let hooks = config.hooks();
     assert_eq!(hooks.before_file.as_deref(), Some("/bin/a"));
     assert_eq!(hooks.after_file.as_deref(), Some("/bin/b"));
@@ -104,17 +75,9 @@ fn defaults() {
     assert_eq!(config.state_dir(), site.path("xdg/longhaul"));
     assert_eq!((config.metrics(), config.log()), (None, Log::Human));
     let bounds = config.bounds();
-    assert_eq!(
-        (bounds.sessions, bounds.streams, bounds.handshakes),
-        (64, 256, 64)
-    );
+    assert_eq!((bounds.sessions, bounds.streams, bounds.handshakes), (64, 256, 64));
     assert_eq!((bounds.memory_bytes, bounds.rate_bps), (512 << 20, None));
-    assert!(
-        config.tests()
-            && config.relay()
-            && config.addresses().is_empty()
-            && config.roots().is_empty()
-    );
+    assert!(config.tests() && config.relay() && config.addresses().is_empty() && config.roots().is_empty());
 }
 
 #[test]
@@ -122,44 +85,28 @@ fn the_command_line_goes_before_the_file() {
     let site = Site::new();
     let overrides = Overrides {
         listen: Some("[::1]:0".into()),
-        roots: vec![
-            site.path("in:rw"),
-            site.path("data/x:ro"),
-            site.path("data/y"),
-        ],
+        roots: vec![site.path("in:rw"), site.path("data/x:ro"), site.path("data/y")],
         state_dir: Some("relative/state".into()),
         metrics: Some("127.0.0.1:1".into()),
         log: Some(Log::Json),
         ..Overrides::default()
     };
-    let text = "listen = '127.0.0.1:1'\nstate_dir = '/s'\nmetrics = '[::1]:1'\nlog = 'human'\n[[root]]\npath = 'TOP/data'";
+    let text =
+        "listen = '127.0.0.1:1'\nstate_dir = '/s'\nmetrics = '[::1]:1'\nlog = 'human'\n[[root]]\npath = 'TOP/data'";
     let config = load(&site, text, &overrides).unwrap();
     assert_eq!(config.listen().address, "[::1]:0".parse().unwrap());
     assert_eq!(config.state_dir(), Path::new("relative/state"));
     assert_eq!(config.metrics(), Some("127.0.0.1:1".parse().unwrap()));
     assert_eq!(config.log(), Log::Json);
-    let expected = [
-        ("TOP/in", true),
-        ("TOP/data/x", false),
-        ("TOP/data/y", false),
-    ];
-    assert_eq!(
-        roots(&site, &config),
-        expected.map(|(path, write)| (path.to_owned(), write)),
-        "instead of the file's"
-    );
+    let expected = [("TOP/in", true), ("TOP/data/x", false), ("TOP/data/y", false)];
+    assert_eq!(roots(&site, &config), expected.map(|(path, write)| (path.to_owned(), write)), "instead of the file's");
 }
 
 #[test]
 fn roots_are_canonical() {
     let site = Site::new();
     std::os::unix::fs::symlink(site.path("data"), site.path("link")).unwrap();
-    let config = load(
-        &site,
-        "[[root]]\npath = 'TOP/in/../link/./x'",
-        &Overrides::default(),
-    )
-    .unwrap();
+    let config = load(&site, "[[root]]\npath = 'TOP/in/../link/./x'", &Overrides::default()).unwrap();
     assert_eq!(roots(&site, &config), [("TOP/data/x".to_owned(), false)]);
 }
 
@@ -170,79 +117,33 @@ fn the_packaged_file_is_a_configuration() {
     let data = format!("path = \"{}\"", site.text("data"));
     let served = text.replace("path = \"/data\"", &data);
     assert_ne!(served, text, "it serves /data");
-    let config = Config::parse(
-        Path::new("serve.toml"),
-        &served,
-        &Overrides::default(),
-        &Environment::default(),
-    )
-    .unwrap();
+    let config =
+        Config::parse(Path::new("serve.toml"), &served, &Overrides::default(), &Environment::default()).unwrap();
     assert_eq!(config.state_dir(), Path::new("/var/lib/longhaul"));
 
     // What it shows as comments is as true as the rest.
     let commented: String = served
         .lines()
-        .map(|line| {
-            line.strip_prefix("# ")
-                .filter(|rest| rest.contains(" = "))
-                .unwrap_or(line)
-                .to_owned()
-                + "\n"
-        })
+        .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line).to_owned() + "\n")
         .collect();
-    let config = Config::parse(
-        Path::new("serve.toml"),
-        &commented,
-        &Overrides::default(),
-        &Environment::default(),
-    )
-    .unwrap();
+    let config =
+        Config::parse(Path::new("serve.toml"), &commented, &Overrides::default(), &Environment::default()).unwrap();
     assert!(
-        config.bounds().rate_bps.is_some()
-            && config.hooks().before_file.is_some()
-            && !config.addresses().is_empty()
+        config.bounds().rate_bps.is_some() && config.hooks().before_file.is_some() && !config.addresses().is_empty()
     );
-    let keys = [
-        "listen",
-        "state_dir",
-        "metrics",
-        "log",
-        "addresses",
-        "sessions",
-        "streams",
-        "handshakes",
-        "memory",
-        "rate",
-    ];
-    let keys = keys.iter().chain(&[
-        "before_file",
-        "after_file",
-        "before_dataset",
-        "after_dataset",
-        "allow",
-        "write",
-    ]);
+    let keys =
+        ["listen", "state_dir", "metrics", "log", "addresses", "sessions", "streams", "handshakes", "memory", "rate"];
+    let keys = keys.iter().chain(&["before_file", "after_file", "before_dataset", "after_dataset", "allow", "write"]);
     for key in keys {
-        assert!(
-            commented
-                .lines()
-                .any(|line| line.starts_with(&format!("{key} = "))),
-            "{key} is not shown"
-        );
+        assert!(commented.lines().any(|line| line.starts_with(&format!("{key} = "))), "{key} is not shown");
     }
 }
 
 /// Bad input and all that is said about it.
 const BAD_FILES: &[(&str, &str)] = &[
-    (
-        "listen =",
-        "serve.toml:1:9: string values must be quoted, expected literal string",
-    ),
+    ("listen =", "serve.toml:1:9: string values must be quoted, expected literal string"),
     ("[limits\n", "serve.toml:1:8: unclosed table, expected `]`"),
-    (
-        "log = 'loud'",
-        "serve.toml:1:7: log: unknown variant `loud`, expected `human` or `json`",
-    ),
+    ("log = 'loud'", "serve.toml:1:7: log: unknown variant `loud`, expected `human` or `json`"),
     (
         "log = 'json'\nlisten_at = 1",
         "serve.toml:2:1: unknown field `listen_at`, expected one of `listen`, `state_dir`, `metrics`, `log`, `addresses`, `root`, `limits`, `hooks`, `tests`, `relay`",
@@ -267,10 +168,7 @@ const BAD_FILES: &[(&str, &str)] = &[
         "[limits]\nrate = '0 b/s'",
         "serve.toml:2:8: limits.rate: a rate of 0 moves nothing: leave the key out for no limit",
     ),
-    (
-        "[limits]\nsessions = 0",
-        "serve.toml:2:12: limits.sessions: 0 is out of range: write a number from 1 to 4096",
-    ),
+    ("[limits]\nsessions = 0", "serve.toml:2:12: limits.sessions: 0 is out of range: write a number from 1 to 4096"),
     (
         "[limits]\nstreams = 100000",
         "serve.toml:2:11: limits.streams: 100000 is out of range: write a number from 1 to 65536",
@@ -279,34 +177,22 @@ const BAD_FILES: &[(&str, &str)] = &[
         "[limits]\nhandshakes = 'many'",
         "serve.toml:2:14: limits.handshakes: invalid type: string \"many\", expected i64",
     ),
-    (
-        "listen = '::1'",
-        "serve.toml:1:10: listen: `::1` has no port: write `[::1]:4810`",
-    ),
+    ("listen = '::1'", "serve.toml:1:10: listen: `::1` has no port: write `[::1]:4810`"),
     (
         "listen = 'localhost:4810'",
         "serve.toml:1:10: listen: `localhost:4810` is no address with a port: write for example `[::]:4810` or `127.0.0.1:4810`",
     ),
-    (
-        "metrics = '127.0.0.1'",
-        "serve.toml:1:11: metrics: `127.0.0.1` has no port: write `127.0.0.1:4810`",
-    ),
+    ("metrics = '127.0.0.1'", "serve.toml:1:11: metrics: `127.0.0.1` has no port: write `127.0.0.1:4810`"),
     (
         "addresses = ['192.0.2.1', 'dtn']",
         "serve.toml:1:27: addresses: `dtn` is no IP address: write for example `192.0.2.1` or `[2001:db8::1]:4810`",
     ),
-    (
-        "addresses = ['::']",
-        "serve.toml:1:14: addresses: nobody can connect to `::`: name an address of this host",
-    ),
+    ("addresses = ['::']", "serve.toml:1:14: addresses: nobody can connect to `::`: name an address of this host"),
     (
         "state_dir = 'state'",
         "serve.toml:1:13: state_dir: `state` is not absolute: write the whole path, beginning with `/`",
     ),
-    (
-        "[[root]]\nwrite = true",
-        "serve.toml:1:1: root: missing field `path`",
-    ),
+    ("[[root]]\nwrite = true", "serve.toml:1:1: root: missing field `path`"),
     (
         "[[root]]\npath = 'data'",
         "serve.toml:2:8: root.path: `data` is not absolute: write the whole path, beginning with `/`",
@@ -335,10 +221,7 @@ const BAD_FILES: &[(&str, &str)] = &[
         "[tests]\nallow = false\n[relay]\nallow = false",
         "serve.toml: root: nothing is served: give --root DIR, or a [[root]] with `path = \"DIR\"`",
     ),
-    (
-        "# ä, with a tab\n\tlog = 'ü'",
-        "serve.toml:2:8: log: unknown variant `ü`, expected `human` or `json`",
-    ),
+    ("# ä, with a tab\n\tlog = 'ü'", "serve.toml:2:8: log: unknown variant `ü`, expected `human` or `json`"),
 ];
 
 #[test]
@@ -346,9 +229,7 @@ fn bad_files_are_told_where_what_and_the_way_out() {
     let site = Site::new();
     std::fs::write(site.path("file"), "").unwrap();
     for (text, message) in BAD_FILES {
-        let told = load(&site, text, &Overrides::default())
-            .map(|_| "accepted")
-            .unwrap_err();
+        let told = load(&site, text, &Overrides::default()).map(|_| "accepted").unwrap_err();
         assert_eq!(told, *message, "\n{text}");
     }
 }
@@ -359,43 +240,24 @@ fn bad_options_are_told_the_same_way() {
     let none = Overrides::default;
     let cases = [
         (
-            Overrides {
-                listen: Some("4810".into()),
-                ..none()
-            },
+            Overrides { listen: Some("4810".into()), ..none() },
             "--listen: `4810` is no address with a port: write for example `[::]:4810` or `127.0.0.1:4810`",
         ),
+        (Overrides { metrics: Some("::1".into()), ..none() }, "--metrics: `::1` has no port: write `[::1]:4810`"),
         (
-            Overrides {
-                metrics: Some("::1".into()),
-                ..none()
-            },
-            "--metrics: `::1` has no port: write `[::1]:4810`",
-        ),
-        (
-            Overrides {
-                roots: vec![site.path("none:rw")],
-                ..none()
-            },
+            Overrides { roots: vec![site.path("none:rw")], ..none() },
             "--root: cannot open the root TOP/none: make it first, or mend the path: No such file or directory (os error 2)",
         ),
         (
-            Overrides {
-                roots: vec![":rw".into()],
-                ..none()
-            },
+            Overrides { roots: vec![":rw".into()], ..none() },
             "--root: a directory is missing: write --root DIR or --root DIR:rw: cannot make an empty path absolute",
         ),
     ];
     for (overrides, message) in cases {
-        let told = Config::load(None, &overrides, &site.environment())
-            .map(|_| ())
-            .unwrap_err();
+        let told = Config::load(None, &overrides, &site.environment()).map(|_| ()).unwrap_err();
         assert_eq!(site.plain(chain(&told)), message);
     }
-    let told = Config::load(None, &none(), &Environment::default())
-        .map(|_| ())
-        .unwrap_err();
+    let told = Config::load(None, &none(), &Environment::default()).map(|_| ()).unwrap_err();
     assert_eq!(
         told.to_string(),
         "state_dir: there is no home directory to keep keys and tokens in: give --state-dir DIR"
@@ -406,13 +268,7 @@ fn bad_options_are_told_the_same_way() {
 fn a_file_that_cannot_be_read_is_named() {
     let site = Site::new();
     let load = |name: &str| {
-        Config::load(
-            Some(&site.path(name)),
-            &Overrides::default(),
-            &site.environment(),
-        )
-        .map(|_| ())
-        .unwrap_err()
+        Config::load(Some(&site.path(name)), &Overrides::default(), &site.environment()).map(|_| ()).unwrap_err()
     };
     assert_eq!(
         site.plain(chain(&load("none.toml"))),

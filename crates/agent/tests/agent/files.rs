@@ -17,23 +17,13 @@ fn an_identity_is_made_once_and_kept_private() {
     assert!(made);
     let (second, made) = load_or_make(&state, "another.example.org").unwrap();
     assert!(!made);
-    assert_eq!(
-        (&first.certificate, &first.key),
-        (&second.certificate, &second.key)
-    );
+    assert_eq!((&first.certificate, &first.key), (&second.certificate, &second.key));
     assert_eq!(mode(&state), 0o700);
     assert_eq!(mode(&state.join(IDENTITY_FILE)), 0o600);
-    assert_eq!(
-        fs::read_dir(&state).unwrap().count(),
-        1,
-        "no temporary file is left"
-    );
+    assert_eq!(fs::read_dir(&state).unwrap().count(), 1, "no temporary file is left");
 
     let other = ephemeral("dtn.example.org").unwrap();
-    assert_ne!(
-        Fingerprint::of(&first.certificate),
-        Fingerprint::of(&other.certificate)
-    );
+    assert_ne!(Fingerprint::of(&first.certificate), Fingerprint::of(&other.certificate));
     assert!(ephemeral("what no certificate can name: \u{1f4be}").is_ok());
 }
 
@@ -43,17 +33,11 @@ fn agents_that_start_at_once_agree_on_one_identity_and_token() {
     let state = site.path("state");
     let start = || {
         let (identity, _) = load_or_make(&state, "host").unwrap();
-        (
-            identity.certificate,
-            TokenStore::open(&state).unwrap().main_token().unwrap(),
-        )
+        (identity.certificate, TokenStore::open(&state).unwrap().main_token().unwrap())
     };
     let all: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap())
-            .collect()
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     assert!(all.iter().all(|one| *one == all[0]));
 }
@@ -64,24 +48,11 @@ fn secrets_that_others_can_read_are_refused() {
     let state = site.path("state");
     load_or_make(&state, "host").unwrap();
     let store = TokenStore::open(&state).unwrap();
-    store
-        .issue(
-            &NewToken {
-                test: true,
-                ..NewToken::default()
-            },
-            None,
-            at(0),
-        )
-        .unwrap();
+    store.issue(&NewToken { test: true, ..NewToken::default() }, None, at(0)).unwrap();
     for name in [MAIN_FILE, TOKENS_FILE] {
         assert_eq!(mode(&state.join(name)), 0o600, "{name}");
     }
-    for (name, bits) in [
-        (IDENTITY_FILE, 0o640),
-        (MAIN_FILE, 0o604),
-        (TOKENS_FILE, 0o660),
-    ] {
+    for (name, bits) in [(IDENTITY_FILE, 0o640), (MAIN_FILE, 0o604), (TOKENS_FILE, 0o660)] {
         chmod(&state.join(name), bits);
         let told = match name {
             IDENTITY_FILE => chain(&load_or_make(&state, "host").map(|_| ()).unwrap_err()),
@@ -96,10 +67,7 @@ fn secrets_that_others_can_read_are_refused() {
     }
     chmod(&state, 0o777);
     let told = TokenStore::open(&state).unwrap_err().to_string();
-    assert_eq!(
-        site.plain(told),
-        "others can change the directory TOP/state (mode 0777): run `chmod 700 TOP/state`"
-    );
+    assert_eq!(site.plain(told), "others can change the directory TOP/state (mode 0777): run `chmod 700 TOP/state`");
 }
 
 #[test]
@@ -112,11 +80,7 @@ fn a_damaged_identity_is_refused_with_the_way_out() {
     let certificate = good.find("-----BEGIN CERTIFICATE").unwrap();
     load_or_make(&site.path("other"), "host").unwrap();
     let other = fs::read_to_string(site.path("other").join(IDENTITY_FILE)).unwrap();
-    let mixed = format!(
-        "{}{}",
-        &other[..other.find("-----BEGIN CERTIFICATE").unwrap()],
-        &good[certificate..]
-    );
+    let mixed = format!("{}{}", &other[..other.find("-----BEGIN CERTIFICATE").unwrap()], &good[certificate..]);
     for (text, why) in [
         ("", "it has no PKCS#8 key"),
         (&good[..certificate], "it has no certificate"),
@@ -124,15 +88,10 @@ fn a_damaged_identity_is_refused_with_the_way_out() {
         (&mixed, "key and certificate do not go together"),
     ] {
         fs::write(&file, text).unwrap();
-        let told = load_or_make(&state, "host")
-            .map(|_| ())
-            .unwrap_err()
-            .to_string();
+        let told = load_or_make(&state, "host").map(|_| ()).unwrap_err().to_string();
         assert!(
             told.contains(why)
-                && told.ends_with(
-                    "remove it: a new one is made, and clients must accept its fingerprint"
-                ),
+                && told.ends_with("remove it: a new one is made, and clients must accept its fingerprint"),
             "{told}"
         );
     }
@@ -142,9 +101,7 @@ fn a_damaged_identity_is_refused_with_the_way_out() {
 fn a_state_directory_that_cannot_be_made_is_named() {
     let site = Site::new();
     fs::write(site.path("file"), "").unwrap();
-    let told = load_or_make(&site.path("file/state"), "host")
-        .map(|_| ())
-        .unwrap_err();
+    let told = load_or_make(&site.path("file/state"), "host").map(|_| ()).unwrap_err();
     assert_eq!(
         site.plain(chain(&told)),
         "cannot make the state directory TOP/file/state: choose another place with --state-dir: Not a directory (os error 20)"

@@ -42,15 +42,11 @@ impl Site {
 
     /// What goes into messages and differs from run to run, taken out.
     pub(crate) fn plain(&self, text: impl ToString) -> String {
-        text.to_string()
-            .replace(&self.top.display().to_string(), "TOP")
+        text.to_string().replace(&self.top.display().to_string(), "TOP")
     }
 
     pub(crate) fn environment(&self) -> Environment {
-        Environment {
-            xdg_state_home: Some(self.path("xdg").into()),
-            ..Environment::default()
-        }
+        Environment { xdg_state_home: Some(self.path("xdg").into()), ..Environment::default() }
     }
 }
 

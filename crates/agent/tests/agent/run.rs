@@ -43,13 +43,7 @@ async fn it_says_when_it_is_ready_and_takes_that_back_at_the_end() {
     fs::write(&file, "{\"address\": \"of an agent before\"}").unwrap();
     let (stop, stopping) = watch::channel(Stop::No);
     let agent = tokio::spawn(run(
-        config(
-            &site,
-            Overrides {
-                metrics: Some("127.0.0.1:0".into()),
-                ..overrides(&site)
-            },
-        ),
+        config(&site, Overrides { metrics: Some("127.0.0.1:0".into()), ..overrides(&site) }),
         stopping,
     ));
     while fs::read_to_string(&file).is_ok_and(|text| text.contains("before")) {
@@ -63,20 +57,13 @@ async fn it_says_when_it_is_ready_and_takes_that_back_at_the_end() {
     let token = fs::read_to_string(site.path("state/token")).unwrap();
     assert_eq!(ready["token"].as_str(), Some(token.trim()));
     let fingerprint = ready["fingerprint"].as_str().unwrap();
-    assert!(
-        fingerprint.starts_with("sha256:") && fingerprint.len() == 71,
-        "{fingerprint}"
-    );
+    assert!(fingerprint.starts_with("sha256:") && fingerprint.len() == 71, "{fingerprint}");
     let metrics: SocketAddr = ready["metrics"].as_str().unwrap().parse().unwrap();
     let (_, body) = crate::endpoint::get(metrics, "/metrics").await;
     assert!(body.contains("longhaul_sessions_active 0\n"), "{body}");
 
     stop.send_replace(Stop::Finish);
-    tokio::time::timeout(Duration::from_secs(20), agent)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap();
+    tokio::time::timeout(Duration::from_secs(20), agent).await.unwrap().unwrap().unwrap();
     assert!(!file.exists());
 }
 
@@ -88,27 +75,15 @@ async fn any_address_is_reachable_at_loopback() {
             continue;
         }
         let (stop, stopping) = watch::channel(Stop::No);
-        let agent = tokio::spawn(run(
-            config(
-                &site,
-                Overrides {
-                    listen: Some(listen.into()),
-                    ..overrides(&site)
-                },
-            ),
-            stopping,
-        ));
+        let agent =
+            tokio::spawn(run(config(&site, Overrides { listen: Some(listen.into()), ..overrides(&site) }), stopping));
         let ready = ready(&site.path("ready.json")).await;
         let address: SocketAddr = ready["address"].as_str().unwrap().parse().unwrap();
         assert_eq!(address.ip().to_string(), "127.0.0.1", "{listen}");
         assert_eq!(ready.get("metrics"), None);
         TcpStream::connect(address).await.unwrap();
         stop.send_replace(Stop::Finish);
-        tokio::time::timeout(Duration::from_secs(20), agent)
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap();
+        tokio::time::timeout(Duration::from_secs(20), agent).await.unwrap().unwrap().unwrap();
     }
 }
 
@@ -122,11 +97,7 @@ async fn a_ready_file_of_somebody_else_stays() {
     fs::write(site.path("other.json"), "other").unwrap();
     fs::rename(site.path("other.json"), &file).unwrap();
     stop.send_replace(Stop::Finish);
-    tokio::time::timeout(Duration::from_secs(20), agent)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap();
+    tokio::time::timeout(Duration::from_secs(20), agent).await.unwrap().unwrap().unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), "other");
 }
 
@@ -138,31 +109,15 @@ async fn what_stands_in_the_way_of_a_start_is_named() {
     let start = async |overrides: Overrides| {
         let (_stop, stopping) = watch::channel(Stop::No);
         let error: AgentError = run(config(&site, overrides), stopping).await.unwrap_err();
-        (
-            error.exit_code(),
-            site.plain(chain(&error)).replace(&address, "ADDRESS"),
-        )
+        (error.exit_code(), site.plain(chain(&error)).replace(&address, "ADDRESS"))
     };
     let taken = "Address already in use (os error 98)";
     assert_eq!(
-        start(Overrides {
-            listen: Some(address.clone()),
-            ..overrides(&site)
-        })
-        .await,
-        (
-            1,
-            format!(
-                "cannot listen at ADDRESS: another program has this port; choose another with --listen: {taken}"
-            )
-        )
+        start(Overrides { listen: Some(address.clone()), ..overrides(&site) }).await,
+        (1, format!("cannot listen at ADDRESS: another program has this port; choose another with --listen: {taken}"))
     );
     assert_eq!(
-        start(Overrides {
-            metrics: Some(address.clone()),
-            ..overrides(&site)
-        })
-        .await,
+        start(Overrides { metrics: Some(address.clone()), ..overrides(&site) }).await,
         (
             1,
             format!(
@@ -178,11 +133,7 @@ async fn what_stands_in_the_way_of_a_start_is_named() {
         start(Overrides { ready_file: Some(site.path("none/ready.json")), ..overrides(&site) }).await,
         (1, "cannot write the ready file TOP/none/ready.json: No such file or directory (os error 2)".into())
     );
-    fs::set_permissions(
-        site.path("state/token"),
-        std::os::unix::fs::PermissionsExt::from_mode(0o644),
-    )
-    .unwrap();
+    fs::set_permissions(site.path("state/token"), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let (code, text) = start(overrides(&site)).await;
     assert_eq!(code, 2, "starting again does not help");
     assert!(text.contains("run `chmod 600 TOP/state/token`"), "{text}");
@@ -193,9 +144,7 @@ async fn what_stands_in_the_way_of_a_start_is_named() {
 async fn the_first_signal_asks_and_the_second_insists() {
     let mut stop = signals().unwrap();
     let kill = |signal: &str| {
-        let kill = std::process::Command::new("kill")
-            .args([signal, &std::process::id().to_string()])
-            .status();
+        let kill = std::process::Command::new("kill").args([signal, &std::process::id().to_string()]).status();
         assert!(kill.unwrap().success());
     };
     assert_eq!(*stop.borrow(), Stop::No);

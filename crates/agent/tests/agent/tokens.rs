@@ -14,28 +14,17 @@ fn store(site: &Site) -> TokenStore {
 
 fn roots(site: &Site) -> Roots {
     let mut roots = Roots::default();
-    roots
-        .add(Root::new(&site.path("data"), false).unwrap())
-        .unwrap();
-    roots
-        .add(Root::new(&site.path("in"), true).unwrap())
-        .unwrap();
+    roots.add(Root::new(&site.path("data"), false).unwrap()).unwrap();
+    roots.add(Root::new(&site.path("in"), true).unwrap()).unwrap();
     roots
 }
 
 fn reading(site: &Site) -> NewToken {
-    NewToken {
-        name: Some("alice".into()),
-        read: vec![site.path("data/x")],
-        test: true,
-        ..NewToken::default()
-    }
+    NewToken { name: Some("alice".into()), read: vec![site.path("data/x")], test: true, ..NewToken::default() }
 }
 
 fn issue(site: &Site, new: &NewToken) -> Result<Issued, String> {
-    store(site)
-        .issue(new, Some(&roots(site)), at(0))
-        .map_err(|e| site.plain(chain(&e)))
+    store(site).issue(new, Some(&roots(site)), at(0)).map_err(|e| site.plain(chain(&e)))
 }
 
 #[test]
@@ -45,18 +34,8 @@ fn the_main_token_is_made_once_and_opens_all() {
     let token = store.main_token().unwrap();
     assert!(token.starts_with("lh1_") && token.len() == 47);
     assert_eq!(store.check(&token, at(0)), Ok(Access::All));
-    assert_eq!(
-        self::store(&site).main_token().unwrap(),
-        token,
-        "the next start finds it"
-    );
-    for wrong in [
-        "",
-        "lh1_",
-        &token[..46],
-        &format!("{token}x"),
-        &token.to_uppercase(),
-    ] {
+    assert_eq!(self::store(&site).main_token().unwrap(), token, "the next start finds it");
+    for wrong in ["", "lh1_", &token[..46], &format!("{token}x"), &token.to_uppercase()] {
         assert_eq!(store.check(wrong, at(0)), Err(Unfit::Unknown), "{wrong}");
     }
 }
@@ -64,10 +43,7 @@ fn the_main_token_is_made_once_and_opens_all() {
 #[test]
 fn a_scoped_token_lasts_until_it_expires() {
     let site = Site::new();
-    let new = NewToken {
-        expires: Some("2d".parse().unwrap()),
-        ..reading(&site)
-    };
+    let new = NewToken { expires: Some("2d".parse().unwrap()), ..reading(&site) };
     let Issued { text, token } = issue(&site, &new).unwrap();
     assert_eq!((token.name.as_str(), token.id.len()), ("alice", 8));
     assert_eq!(token.expires, Some(at(2 * 86_400)));
@@ -75,17 +51,8 @@ fn a_scoped_token_lasts_until_it_expires() {
     assert_eq!(store.list().unwrap(), std::slice::from_ref(&token));
     let last = at(2 * 86_400) - Duration::from_nanos(1);
     assert!(matches!(store.check(&text, last), Ok(Access::Scoped(found)) if *found == token));
-    assert_eq!(
-        store.check(&text, at(2 * 86_400)),
-        Err(Unfit::Expired("alice".into()))
-    );
-    assert_eq!(
-        store
-            .check(&text, at(0) - Duration::from_secs(86_400))
-            .map(|_| ()),
-        Ok(()),
-        "a clock that went back"
-    );
+    assert_eq!(store.check(&text, at(2 * 86_400)), Err(Unfit::Expired("alice".into())));
+    assert_eq!(store.check(&text, at(0) - Duration::from_secs(86_400)).map(|_| ()), Ok(()), "a clock that went back");
 }
 
 #[test]
@@ -94,10 +61,7 @@ fn the_file_does_not_hold_the_token() {
     let Issued { text, token } = issue(&site, &reading(&site)).unwrap();
     let file = fs::read_to_string(site.path("state").join(TOKENS_FILE)).unwrap();
     assert!(!file.contains(&text[4..]), "{file}");
-    let digest = file
-        .lines()
-        .find_map(|line| line.strip_prefix("sha256 = \""))
-        .unwrap();
+    let digest = file.lines().find_map(|line| line.strip_prefix("sha256 = \"")).unwrap();
     assert!(digest.starts_with(&token.id));
     let plain = site.plain(file.replace(digest, "DIGEST\""));
     let golden = "# Scoped tokens of this agent; made by `longhaul token new`. Of a token only its SHA-256 is kept.\n\n\
@@ -115,22 +79,11 @@ fn a_running_agent_notices_new_and_revoked_tokens() {
     // Faster than the file system's clock ticks.
     for round in 0..20 {
         let name = format!("n{round}");
-        let Issued { text, token } = issue(
-            &site,
-            &NewToken {
-                name: Some(name.clone()),
-                ..reading(&site)
-            },
-        )
-        .unwrap();
+        let Issued { text, token } = issue(&site, &NewToken { name: Some(name.clone()), ..reading(&site) }).unwrap();
         assert!(running.check(&text, now()).is_ok(), "new in round {round}");
         let handle = if round % 2 == 0 { &token.id } else { &name };
         assert_eq!(store(&site).revoke(handle).unwrap(), name);
-        assert_eq!(
-            running.check(&text, now()),
-            Err(Unfit::Unknown),
-            "revoked in round {round}"
-        );
+        assert_eq!(running.check(&text, now()), Err(Unfit::Unknown), "revoked in round {round}");
     }
     let before = running.main_token().unwrap();
     assert_eq!(store(&site).revoke("main").unwrap(), "main");
@@ -150,20 +103,12 @@ fn what_cannot_be_read_lets_nobody_in_until_it_is_mended() {
     for damage in [&b"\xff"[..], b"[[token]]", b"unknown = 1"] {
         fs::write(&file, damage).unwrap();
         assert_eq!(running.check(&text, at(0)), Err(Unfit::Unknown));
-        assert_eq!(
-            running.check(&main, at(0)),
-            Ok(Access::All),
-            "the main token is another file"
-        );
+        assert_eq!(running.check(&main, at(0)), Ok(Access::All), "the main token is another file");
         fs::write(&file, &good).unwrap();
         assert!(running.check(&text, at(0)).is_ok());
     }
     crate::chmod(&file, 0o644);
-    assert_eq!(
-        running.check(&text, at(0)),
-        Err(Unfit::Unknown),
-        "others could have added tokens"
-    );
+    assert_eq!(running.check(&text, at(0)), Err(Unfit::Unknown), "others could have added tokens");
     crate::chmod(&file, 0o600);
     assert!(running.check(&text, at(0)).is_ok());
     fs::write(&file, "[[token]]").unwrap();
@@ -178,76 +123,42 @@ fn scopes_and_names_that_make_no_sense_are_refused() {
     let none = NewToken::default;
     issue(&site, &reading(&site)).unwrap();
     let cases = [
+        (none(), "the token would be good for nothing: give it --read DIR or --write DIR"),
+        (reading(&site), "there is a token `alice` already: choose another --name, or revoke it first"),
         (
-            none(),
-            "the token would be good for nothing: give it --read DIR or --write DIR",
-        ),
-        (
-            reading(&site),
-            "there is a token `alice` already: choose another --name, or revoke it first",
-        ),
-        (
-            NewToken {
-                name: Some("a b".into()),
-                ..reading(&site)
-            },
+            NewToken { name: Some("a b".into()), ..reading(&site) },
             "`a b` cannot name a token: it takes 1 to 64 characters without spaces, and not `main`",
         ),
         (
-            NewToken {
-                name: Some("main".into()),
-                ..reading(&site)
-            },
+            NewToken { name: Some("main".into()), ..reading(&site) },
             "`main` cannot name a token: it takes 1 to 64 characters without spaces, and not `main`",
         ),
         (
-            NewToken {
-                expires: Some("0s".parse().unwrap()),
-                name: None,
-                ..reading(&site)
-            },
+            NewToken { expires: Some("0s".parse().unwrap()), name: None, ..reading(&site) },
             "a token that expires in 0s is of no use: say for example `--expires 2d`",
         ),
         (
-            NewToken {
-                read: vec![site.path("data/none")],
-                ..none()
-            },
+            NewToken { read: vec![site.path("data/none")], ..none() },
             "cannot make a token for --read TOP/data/none: No such file or directory (os error 2)",
         ),
         (
-            NewToken {
-                write: vec![site.path("data/file")],
-                ..none()
-            },
+            NewToken { write: vec![site.path("data/file")], ..none() },
             "TOP/data/file is no directory: --write takes the directory that may be written beneath",
         ),
         (
-            NewToken {
-                write: vec![site.path("data/x")],
-                ..none()
-            },
+            NewToken { write: vec![site.path("data/x")], ..none() },
             "TOP/data/x cannot be written: the root TOP/data is read-only (serve it with --root TOP/data:rw)",
         ),
         (
-            NewToken {
-                read: vec![site.path("elsewhere")],
-                ..none()
-            },
+            NewToken { read: vec![site.path("elsewhere")], ..none() },
             "TOP/elsewhere is beneath no root of this agent, so the token would open nothing; its roots: TOP/data, TOP/in",
         ),
         (
-            NewToken {
-                read: vec![site.path("")],
-                ..none()
-            },
+            NewToken { read: vec![site.path("")], ..none() },
             "TOP would hand out this agent's own keys, which are in TOP/state: choose another directory",
         ),
         (
-            NewToken {
-                read: vec![site.path("state")],
-                ..none()
-            },
+            NewToken { read: vec![site.path("state")], ..none() },
             "TOP/state would hand out this agent's own keys, which are in TOP/state: choose another directory",
         ),
     ];
@@ -259,29 +170,9 @@ fn scopes_and_names_that_make_no_sense_are_refused() {
         "there is no token `bob`: `longhaul token ls` lists them"
     );
     assert_eq!(store(&site).revoke("bob").unwrap_err().exit_code(), 2);
-    let unknown_roots = store(&site).issue(
-        &NewToken {
-            read: vec![site.path("elsewhere")],
-            ..none()
-        },
-        None,
-        at(0),
-    );
-    assert!(
-        unknown_roots.is_ok(),
-        "without roots at hand it is checked when it is used"
-    );
-    assert!(
-        issue(
-            &site,
-            &NewToken {
-                read: vec![site.path("data/file")],
-                ..none()
-            }
-        )
-        .is_ok(),
-        "one file"
-    );
+    let unknown_roots = store(&site).issue(&NewToken { read: vec![site.path("elsewhere")], ..none() }, None, at(0));
+    assert!(unknown_roots.is_ok(), "without roots at hand it is checked when it is used");
+    assert!(issue(&site, &NewToken { read: vec![site.path("data/file")], ..none() }).is_ok(), "one file");
 }
 
 #[test]
@@ -290,11 +181,7 @@ fn expired_tokens_make_room() {
     let store = store(&site);
     let digest = |n: usize| format!("{n:064x}");
     let record = |n: usize| {
-        let expires = if n == 7 {
-            "expires_unix_s = 1700000000\n"
-        } else {
-            ""
-        };
+        let expires = if n == 7 { "expires_unix_s = 1700000000\n" } else { "" };
         format!(
             "[[token]]\nname = \"n{n}\"\nsha256 = \"{}\"\nread = []\nwrite = []\ntest = true\nrelay = false\ncreated_unix_s = 1\n{expires}",
             digest(n)
@@ -303,25 +190,11 @@ fn expired_tokens_make_room() {
     let file = site.path("state").join(TOKENS_FILE);
     fs::write(&file, (0..TOKENS_MAX).map(record).collect::<String>()).unwrap();
     crate::chmod(&file, 0o600);
-    let test = NewToken {
-        test: true,
-        ..NewToken::default()
-    };
-    let full = store
-        .issue(&test, Some(&roots(&site)), at(0) - Duration::from_secs(1))
-        .map(|_| ())
-        .unwrap_err();
-    assert_eq!(
-        full.to_string(),
-        "there are 1000 tokens already: revoke some (`longhaul token ls`)"
-    );
+    let test = NewToken { test: true, ..NewToken::default() };
+    let full = store.issue(&test, Some(&roots(&site)), at(0) - Duration::from_secs(1)).map(|_| ()).unwrap_err();
+    assert_eq!(full.to_string(), "there are 1000 tokens already: revoke some (`longhaul token ls`)");
     store.issue(&test, Some(&roots(&site)), at(0)).unwrap();
-    let names: Vec<String> = store
-        .list()
-        .unwrap()
-        .into_iter()
-        .map(|token| token.name)
-        .collect();
+    let names: Vec<String> = store.list().unwrap().into_iter().map(|token| token.name).collect();
     assert_eq!(names.len(), TOKENS_MAX);
     assert!(!names.contains(&"n7".to_owned()));
 }
@@ -333,15 +206,7 @@ fn commands_at_the_same_time_lose_nothing() {
         for n in 0..8 {
             let site = &site;
             scope.spawn(move || {
-                issue(
-                    site,
-                    &NewToken {
-                        name: Some(format!("n{n}")),
-                        ..reading(site)
-                    },
-                )
-                .map(|_| ())
-                .unwrap()
+                issue(site, &NewToken { name: Some(format!("n{n}")), ..reading(site) }).map(|_| ()).unwrap()
             });
         }
     });

@@ -18,23 +18,16 @@ pub(crate) struct Token<'a> {
 
 impl Source {
     pub(crate) fn read(path: &Path) -> Source {
-        let text =
-            fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         Source::new(path, text)
     }
 
     pub(crate) fn new(path: &Path, text: String) -> Source {
-        Source {
-            path: path.to_owned(),
-            code: blank_non_code(&text),
-        }
+        Source { path: path.to_owned(), code: blank_non_code(&text) }
     }
 
     pub(crate) fn breach(&self, line: usize, what: &str) -> String {
-        let shown = self
-            .path
-            .strip_prefix(&WORKSPACE.root)
-            .unwrap_or(&self.path);
+        let shown = self.path.strip_prefix(&WORKSPACE.root).unwrap_or(&self.path);
         format!("{}:{line}: {what}", shown.display())
     }
 
@@ -131,21 +124,14 @@ fn non_code(text: &str, after_word: bool) -> Option<usize> {
     if text.starts_with('\'') {
         return char_literal(text);
     }
-    let marks = text
-        .find(|c| !"bcr".contains(c))
-        .filter(|marks| !after_word && *marks <= 2)
-        .unwrap_or(0);
+    let marks = text.find(|c| !"bcr".contains(c)).filter(|marks| !after_word && *marks <= 2).unwrap_or(0);
     let body = text[marks..].trim_start_matches('#');
     let hashes = text.len() - marks - body.len();
     match (body.starts_with('"'), text[..marks].ends_with('r')) {
         (true, true) => {
             let end = format!("\"{}", "#".repeat(hashes));
             let start = marks + hashes + 1;
-            Some(
-                text[start..]
-                    .find(&end)
-                    .map_or(text.len(), |at| start + at + end.len()),
-            )
+            Some(text[start..].find(&end).map_or(text.len(), |at| start + at + end.len()))
         }
         (true, false) if hashes == 0 => Some(marks + escaped(&text[marks..], '"')),
         _ => None,
@@ -196,10 +182,6 @@ fn comments_and_text_are_not_code() {
     let source = r##"a /* b /* c */ d */ 'e' "f \" g" r#"h " i"# 'j: k // l
         m b"n" '\'' '"' o br"p\" q r"s" t'"##;
     let code = Source::new(Path::new("text.rs"), source.to_owned());
-    let words: Vec<&str> = code
-        .tokens()
-        .map(|token| token.text)
-        .filter(|text| is_word(text))
-        .collect();
+    let words: Vec<&str> = code.tokens().map(|token| token.text).filter(|text| is_word(text)).collect();
     assert_eq!(words, ["a", "j", "k", "m", "o", "q", "t"]);
 }

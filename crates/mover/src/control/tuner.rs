@@ -86,7 +86,7 @@ pub struct StreamTuner {
     settled: Duration,
     /// The last search from a hold went down.
     went_down: bool,
-    /// Twice as many was once better: it need not look downwards at the start.
+    /// The base was reached by a clear gain: whether fewer suffice need not be asked.
     grew: bool,
 }
 
@@ -131,6 +131,8 @@ const SAMPLES_CLOSE: u32 = 4;
 const WORTH_PER_MILLE: u64 = 50;
 /// Closer to that than this is close.
 const CLOSE_PER_MILLE: u64 = 25;
+/// A gain that noise does not make.
+const CLEAR_PER_MILLE: u64 = 150;
 /// A rate that rises by more than this in a second still climbs.
 const CLIMB_PER_MILLE: u64 = 120;
 /// Seconds to wait for a rate that climbs.
@@ -241,7 +243,7 @@ impl StreamTuner {
         }
         match (purpose, ratio >= line) {
             (Purpose::Up, true) => {
-                self.grew = true;
+                self.grew = ratio >= 1_000 + CLEAR_PER_MILLE;
                 self.settle_on(streams, mean, loss_ppm);
                 self.search(now);
             }
@@ -317,8 +319,10 @@ impl StreamTuner {
 
     /// A trial that is clearly worse ends after one sample.
     fn is_harm(&self, sample: &Sample) -> bool {
-        let dropped = self.base_rate.is_some_and(|base| compare(sample.goodput.bps(), base.bps()) < 1_000 - DROP_PER_MILLE);
-        let better = self.base_rate.is_some_and(|base| compare(sample.goodput.bps(), base.bps()) >= 1_000 + WORTH_PER_MILLE);
+        let dropped =
+            self.base_rate.is_some_and(|base| compare(sample.goodput.bps(), base.bps()) < 1_000 - DROP_PER_MILLE);
+        let better =
+            self.base_rate.is_some_and(|base| compare(sample.goodput.bps(), base.bps()) >= 1_000 + WORTH_PER_MILLE);
         dropped || (self.is_lossier(sample.loss_ppm) && !better)
     }
 

@@ -195,7 +195,9 @@ impl Committer {
             let Some(target) = self.targets.current(index) else { continue };
             match self.complete(&target, size) {
                 Ok(()) => files.push((target, size)),
-                Err(error) => self.published(index, Outcome::Failed(say(&format!("finishing {}", target.entry.path), &error))),
+                Err(error) => {
+                    self.published(index, Outcome::Failed(say(&format!("finishing {}", target.entry.path), &error)))
+                }
             }
         }
         let unfinished: Vec<_> = batch
@@ -238,7 +240,13 @@ impl Committer {
         }
         // One sync per file system: the destination may hold mount points.
         let mut synced = BTreeSet::new();
-        for parent in files.iter().map(|(t, _)| t).chain(unfinished.iter().map(|(t, _)| t)).map(|t| &t.parent).collect::<BTreeSet<_>>() {
+        for parent in files
+            .iter()
+            .map(|(t, _)| t)
+            .chain(unfinished.iter().map(|(t, _)| t))
+            .map(|t| &t.parent)
+            .collect::<BTreeSet<_>>()
+        {
             let dir = self.place.dir(parent)?;
             if synced.insert(dir.stat(b"")?.dev) {
                 syncfs(dir.as_ref())?;
@@ -296,7 +304,12 @@ impl Committer {
     }
 
     /// Tells the journal what is durable now.
-    fn record(&self, epoch: u64, placed: &[(Arc<Target>, Outcome)], unfinished: Vec<(Arc<Target>, ChunkSet)>) -> io::Result<()> {
+    fn record(
+        &self,
+        epoch: u64,
+        placed: &[(Arc<Target>, Outcome)],
+        unfinished: Vec<(Arc<Target>, ChunkSet)>,
+    ) -> io::Result<()> {
         let mut journal = self.journal.lock().expect("no panic under the lock");
         let checkpoint = !unfinished.is_empty();
         for (target, chunks) in unfinished {
@@ -378,7 +391,12 @@ impl Committer {
     }
 
     /// Deletes in a directory what is not kept; with `None` everything.
-    fn delete_in(&self, path: &RelPath, keep: Option<&BTreeSet<Vec<u8>>>, deleted: &mut Vec<RelPath>) -> io::Result<()> {
+    fn delete_in(
+        &self,
+        path: &RelPath,
+        keep: Option<&BTreeSet<Vec<u8>>>,
+        deleted: &mut Vec<RelPath>,
+    ) -> io::Result<()> {
         let dir = self.place.dir(path)?;
         let mut names = Vec::new();
         for entry in dir.read_dir(b"")? {

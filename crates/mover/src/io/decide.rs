@@ -266,7 +266,11 @@ impl Decider {
         let journal = self.journal.as_ref().expect("files are received only with a journal");
         let mut journal = journal.lock().expect("no panic under the lock");
         if let Some((slot, was, chunk_size, chunks)) = left {
-            if was == identity && chunk_size == self.chunk_size && generation == 0 && chunks.ranges().len() <= HAVE_RANGES_MAX {
+            if was == identity
+                && chunk_size == self.chunk_size
+                && generation == 0
+                && chunks.ranges().len() <= HAVE_RANGES_MAX
+            {
                 return Ok((slot, chunks));
             }
             journal.push(Record::Close { slot });

@@ -99,7 +99,8 @@ impl JournalFile {
         let mut bytes = Vec::new();
         self.state.records().iter().for_each(|r| encode(r, &mut bytes));
         let temp = [&self.name[..], b".new"].concat();
-        let flags = OpenFlags { read: true, write: true, create: true, truncate: true, mode: 0o600, ..OpenFlags::default() };
+        let flags =
+            OpenFlags { read: true, write: true, create: true, truncate: true, mode: 0o600, ..OpenFlags::default() };
         let file = self.dir.open_file(&temp, flags)?;
         write_all_at(&file, &bytes, 0)?;
         fdatasync(&file)?;

@@ -111,7 +111,8 @@ impl Place {
             Scope::Name(_) => Some(take_lock(&dir, &format!("{key}.lock"), LockMode::Exclusive, label, holder)?),
         };
         let name = format!("{key}.journal");
-        let journal = os(JournalFile::open(dir.clone(), name.as_bytes()), || format!("opening the journal of {label}"))?;
+        let journal =
+            os(JournalFile::open(dir.clone(), name.as_bytes()), || format!("opening the journal of {label}"))?;
         place.locks = Some(Locks { dir, key, _tree: tree, _own: own });
         Ok((place, journal))
     }
@@ -197,7 +198,9 @@ fn take_lock(dir: &Dir, name: &str, mode: LockMode, label: &str, holder: &str) -
                 return Err(PlaceError::Busy { place: label.to_owned(), holder });
             }
             Ok(Lock::Taken) => {}
-            Err(e) if e.kind() == io::ErrorKind::Unsupported => tracing::warn!("this file system has no locks: nothing keeps a second copy away"),
+            Err(e) if e.kind() == io::ErrorKind::Unsupported => {
+                tracing::warn!("this file system has no locks: nothing keeps a second copy away")
+            }
             Err(e) => return os(Err(e), doing),
         }
         let same = dir.stat(name.as_bytes()).and_then(|at| Ok(at.is_same_file(&Meta::of(&fd)?))).unwrap_or(false);

@@ -223,7 +223,8 @@ pub fn read_batches(shared: &Shared, queue: &Receiver<Task>) {
                 continue;
             }
             Task::Compare { file, digest } => {
-                let same = compare(shared, &file, &digest).map_err(|e| say(&format!("reading {}", file.entry.path), &e));
+                let same =
+                    compare(shared, &file, &digest).map_err(|e| say(&format!("reading {}", file.entry.path), &e));
                 shared.tell(ReadEvent::Compared { index: file.index, same });
             }
             Task::Digest { file, kind } => {
@@ -258,12 +259,25 @@ fn load_batch(shared: &Shared, mut frame: Frame, parcel: u64, items: Vec<(Item, 
 }
 
 /// Reads one small file behind what is in the frame; gives the new end.
-fn load_small(shared: &Shared, frame: &mut Frame, at: usize, item: Item, file: &SourceFile) -> io::Result<(usize, Read)> {
+fn load_small(
+    shared: &Shared,
+    frame: &mut Frame,
+    at: usize,
+    item: Item,
+    file: &SourceFile,
+) -> io::Result<(usize, Read)> {
     let fd = shared.root.open_file(&file.place.path, OpenFlags { no_atime: true, ..OpenFlags::read() })?;
     let (len, first) = (item.len as usize, frame.parts.len());
     let mut end = at;
     let mut part = |offset: u64, start: usize, len: usize| {
-        let part = Part { file: item.index, generation: item.generation, offset, start: start as u32, len: len as u32, file_end: false };
+        let part = Part {
+            file: item.index,
+            generation: item.generation,
+            offset,
+            start: start as u32,
+            len: len as u32,
+            file_end: false,
+        };
         frame.parts.push(part);
     };
     let sparse = len as u64 >= SPARSE_MIN && Meta::of(&fd)?.blocks * 512 < len as u64;
@@ -287,7 +301,14 @@ fn load_small(shared: &Shared, frame: &mut Frame, at: usize, item: Item, file: &
         end = at + n;
     }
     if frame.parts.len() == first {
-        frame.parts.push(Part { file: item.index, generation: item.generation, offset: 0, start: at as u32, len: 0, file_end: false });
+        frame.parts.push(Part {
+            file: item.index,
+            generation: item.generation,
+            offset: 0,
+            start: at as u32,
+            len: 0,
+            file_end: false,
+        });
     }
     frame.parts.last_mut().expect("just seen").file_end = true;
     let read = shared.check(file, || Meta::of(&fd));
@@ -417,7 +438,13 @@ impl<'a> ChunkReader<'a> {
         }
         while let Some(done) = self.ring.poll() {
             let mut job = self.flying.remove(&done.token).expect("every operation has its token");
-            let mut frame = Frame { buf: done.buf, parts: std::mem::take(&mut job.parts), parcel: job.parcel, kind: Kind::Chunk, corrupt: false };
+            let mut frame = Frame {
+                buf: done.buf,
+                parts: std::mem::take(&mut job.parts),
+                parcel: job.parcel,
+                kind: Kind::Chunk,
+                corrupt: false,
+            };
             let wanted = job.item.len as usize;
             let read = match done.result {
                 Ok(n) if n >= wanted => Ok(wanted),
@@ -551,7 +578,10 @@ impl<'a> ChunkReader<'a> {
             return self.shared.tell(ReadEvent::Loaded(loaded));
         }
         running.waiting.insert(offset, loaded);
-        while let Some(loaded) = { let at = running.next; running.waiting.remove(&at) } {
+        while let Some(loaded) = {
+            let at = running.next;
+            running.waiting.remove(&at)
+        } {
             let item = loaded.results[0].0;
             let parts = loaded.frame.parts.iter().filter(|p| p.len > 0).copied().collect::<Vec<_>>();
             feed(&mut running, &loaded.frame.buf, &parts, item.offset, item.offset + u64::from(item.len));
@@ -561,7 +591,14 @@ impl<'a> ChunkReader<'a> {
 }
 
 fn whole(item: Item) -> Part {
-    Part { file: item.index, generation: item.generation, offset: item.offset, start: 0, len: item.len, file_end: false }
+    Part {
+        file: item.index,
+        generation: item.generation,
+        offset: item.offset,
+        start: 0,
+        len: item.len,
+        file_end: false,
+    }
 }
 
 /// Reads the data of a chunk and leaves its holes out.
@@ -584,4 +621,3 @@ fn read_sparse(open: &OpenFile, item: Item, frame: &mut Frame) -> io::Result<Vec
     }
     Ok(parts)
 }
-

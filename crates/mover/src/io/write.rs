@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError};
@@ -224,10 +224,13 @@ pub fn write_chunks(shared: &Shared, queue: &Receiver<Frame>, mut ring: Ring) {
             let result = match done.result {
                 Ok(n) if n == done.range.len() => Ok(()),
                 // Short writes happen at the limits of a disk: the plain call gives the reason.
-                Ok(n) => write_all_at(&job.cached(), &done.buf[done.range.start + n..done.range.end], done.offset + n as u64),
+                Ok(n) => {
+                    write_all_at(job.cached(), &done.buf[done.range.start + n..done.range.end], done.offset + n as u64)
+                }
                 Err(e) => Err(e),
             };
-            let frame = Frame { buf: done.buf, parts: job.parts, parcel: job.parcel, kind: Kind::Chunk, corrupt: false };
+            let frame =
+                Frame { buf: done.buf, parts: job.parts, parcel: job.parcel, kind: Kind::Chunk, corrupt: false };
             finish_chunk(shared, &job.target, frame, result, job.begin);
         }
     }

@@ -38,9 +38,14 @@ pub enum OpenError {
 ///
 /// # Errors
 /// When the address cannot be reached within [`OPEN_TIMEOUT`] or an option is refused.
-pub async fn connect(to: SocketAddr, bind: Option<IpAddr>, settings: &Settings) -> Result<tokio::net::TcpStream, OpenError> {
+pub async fn connect(
+    to: SocketAddr,
+    bind: Option<IpAddr>,
+    settings: &Settings,
+) -> Result<tokio::net::TcpStream, OpenError> {
     let failed = |e| OpenError::Connect(to, e);
-    let socket = if to.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() }.map_err(failed)?;
+    let socket =
+        if to.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() }.map_err(failed)?;
     if let Some(ip) = bind.filter(|ip| ip.is_ipv4() == to.is_ipv4()) {
         socket.bind(SocketAddr::new(ip, 0)).map_err(failed)?;
     }
@@ -48,7 +53,9 @@ pub async fn connect(to: SocketAddr, bind: Option<IpAddr>, settings: &Settings) 
         sys::socket::set_dscp(socket.as_fd(), dscp).map_err(failed)?;
     }
     let labelled = match (to, settings.flow_label) {
-        (SocketAddr::V6(to), Some(label)) => sys::socket::set_flow_label(socket.as_fd(), to, label).map_err(failed)?.into(),
+        (SocketAddr::V6(to), Some(label)) => {
+            sys::socket::set_flow_label(socket.as_fd(), to, label).map_err(failed)?.into()
+        }
         _ => to,
     };
     match tokio::time::timeout(OPEN_TIMEOUT, socket.connect(labelled)).await {

@@ -337,7 +337,11 @@ impl Stream {
         };
         let total = HEADER + payload.len();
         let result = if self.sent < HEADER {
-            sys::socket::sendv(self.socket.as_fd(), &[IoSlice::new(&self.head[self.sent..]), IoSlice::new(payload)], false)
+            sys::socket::sendv(
+                self.socket.as_fd(),
+                &[IoSlice::new(&self.head[self.sent..]), IoSlice::new(payload)],
+                false,
+            )
         } else {
             sys::socket::send(self.socket.as_fd(), &payload[self.sent - HEADER..], false)
         };

@@ -1,12 +1,14 @@
 //! What is set on a data stream's socket once its path is known.
 
 use std::os::fd::BorrowedFd;
+use std::time::Duration;
 
-/// Below this round trip a path is within a site: a computer room, or this host.
-const SHORT_PATH_US: u64 = 1000;
-/// Send buffer on such a path. What is in flight then stays in cache; autotuning would let megabytes queue
-/// up (measured over a veth pair: one stream 38 against 24 Gb/s).
-const SHORT_PATH_BUFFER: usize = 512 << 10;
+use units::{Bytes, Rate};
+
+use crate::control::buffers::{Limits, Path, SHORT_PATH, SendBuffer, send_buffer};
+
+/// Most memory for the send buffers of one session: 400 Gb/s over 100 ms, held while a loss is repaired.
+const SESSION_BUFFERS_MAX: Bytes = Bytes::gib(10);
 
 /// What was chosen for a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,17 +23,34 @@ pub struct Chosen {
 
 /// Sets congestion control and send buffer of a stream that will send.
 #[must_use]
-pub fn sender(fd: BorrowedFd<'_>, named: Option<&str>, rtt_us: u64, _streams: u16) -> Chosen {
-    let chosen = congestion(fd, named, rtt_us);
-    if rtt_us < SHORT_PATH_US
-        && let Err(error) = sys::socket::set_send_buffer(fd, SHORT_PATH_BUFFER)
+pub fn sender(fd: BorrowedFd<'_>, named: Option<&str>, rtt_us: u64, rate: Option<Rate>, streams: u16) -> Chosen {
+    let min_rtt = Some(Duration::from_micros(rtt_us));
+    let chosen = congestion(fd, named, min_rtt.is_some_and(|rtt| rtt < SHORT_PATH));
+    let limits = Limits {
+        grown_max: Bytes::new(setting("/proc/sys/net/ipv4/tcp_wmem")),
+        asked_max: Bytes::new(setting("/proc/sys/net/core/wmem_max")).max(privileged()),
+        session_max: SESSION_BUFFERS_MAX,
+    };
+    if let SendBuffer::Bytes(bytes) = send_buffer(&Path { min_rtt, rate, streams }, &limits)
+        && let Err(error) = sys::socket::set_send_buffer(fd, bytes.get() as usize)
     {
         tracing::debug!(%error, "setting the send buffer");
     }
     chosen
 }
 
-fn congestion(fd: BorrowedFd<'_>, named: Option<&str>, rtt_us: u64) -> Chosen {
+/// The last number of a kernel setting; 0 if it cannot be read.
+fn setting(path: &str) -> u64 {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().last().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// Root may ask for any size.
+fn privileged() -> Bytes {
+    if sys::process::euid() == 0 { Bytes::MAX } else { Bytes::ZERO }
+}
+
+fn congestion(fd: BorrowedFd<'_>, named: Option<&str>, short: bool) -> Chosen {
     let in_force = || sys::socket::congestion(fd).ok();
     if let Some(name) = named {
         return match sys::socket::set_congestion(fd, name) {
@@ -44,7 +63,7 @@ fn congestion(fd: BorrowedFd<'_>, named: Option<&str>, rtt_us: u64) -> Chosen {
         };
     }
     let default = in_force();
-    if default.as_deref() == Some("bbr") && rtt_us < SHORT_PATH_US {
+    if default.as_deref() == Some("bbr") && short {
         let reason = "bbr without the fq qdisc is slow on a path this short";
         return match sys::socket::set_congestion(fd, "cubic") {
             Ok(()) => Chosen { congestion: Some("cubic".to_owned()), reason: Some(reason.to_owned()), refused: false },

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 
+use proto::limits::{OUTSTANDING_ENTRIES_MAX, PATH_MAX};
 use proto::{EntryKind, RelPath};
 use sys::file::{Dir, Kind, Meta, ReadDir};
 
@@ -18,11 +19,13 @@ pub const SLICE_NAMES_MAX: usize = 128 << 10;
 /// Directories that are announced but not yet walked. Beyond this number some are walked before the rest of
 /// their parent is announced. A quarter of the entries that may be outstanding in the protocol, where each of
 /// them stays until it is listed.
-pub const DIRS_PENDING_MAX: usize = proto::limits::OUTSTANDING_ENTRIES_MAX / 4;
+pub const DIRS_PENDING_MAX: usize = OUTSTANDING_ENTRIES_MAX / 4;
 
-/// Subdirectories that are announced at a time beyond that, so that deep trees get on. In a path of 4095 bytes
-/// there are at most 2048 levels, so all pending directories are fewer than 3/4 of what may be outstanding.
+/// Subdirectories that are announced at a time beyond that, so that deep trees get on.
 const DIRS_PER_SLICE_MIN: usize = 16;
+
+// A path has at most a level for every two bytes: even then all that is pending may be outstanding.
+const _: () = assert!(DIRS_PENDING_MAX + PATH_MAX / 2 * DIRS_PER_SLICE_MIN < OUTSTANDING_ENTRIES_MAX);
 
 /// Directories that are kept open, from the deepest up; a fraction of the usual limit of 1024 descriptors.
 pub const OPEN_DIRS_MAX: usize = 64;
@@ -83,7 +86,7 @@ impl Scanner {
         if let Some(looked) = self.looker.take() {
             return self.announce(looked);
         }
-        let crowded = self.dirs_pending >= DIRS_PENDING_MAX;
+        let crowded = self.dirs_pending >= self.dirs_pending_max;
         let frame = self.stack.last_mut().expect("there is a directory");
         if frame.listing.is_some() && (frame.subdirs.is_empty() || !crowded) {
             return self.read_slice();
@@ -189,7 +192,7 @@ impl Scanner {
             Ok(dir) => dir,
             Err(e) => return self.cut_short(&e),
         };
-        let dirs_max = DIRS_PENDING_MAX.saturating_sub(self.dirs_pending).max(DIRS_PER_SLICE_MIN);
+        let dirs_max = self.dirs_pending_max.saturating_sub(self.dirs_pending).max(DIRS_PER_SLICE_MIN);
         let mut names = Vec::new();
         let mut dirs = 0;
         while names.len() < SLICE_NAMES_MAX && dirs < dirs_max {

@@ -65,7 +65,7 @@ pub struct Setup {
 /// Runs the destination end of a copy to its end.
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let mut setup = setup;
-    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&setup.context), digests: Vec::new(), io: String::new() };
+    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&setup.context), io: String::new() };
     let mut session = match Session::start(&mut setup, &mut end) {
         Ok(session) => session,
         Err(error) => {
@@ -126,14 +126,18 @@ impl Session {
                 (Some(name), _) => Scope::Name(name.clone()),
                 (None, _) => Scope::Tree,
             };
-            let (place, journal) = Place::lock(setup.root.clone(), &scope, &setup.label, &setup.holder).map_err(place_error)?;
+            let (place, journal) =
+                Place::lock(setup.root.clone(), &scope, &setup.label, &setup.holder).map_err(place_error)?;
             (place, Some(journal))
         };
         if setup.root_is_new {
             place.made(&RelPath::root());
         }
         let place = Arc::new(place);
-        let os = |doing: &str| { let doing = doing.to_owned(); move |error| SessionError::Os { doing, error } };
+        let os = |doing: &str| {
+            let doing = doing.to_owned();
+            move |error| SessionError::Os { doing, error }
+        };
         let mut resumed_since = None;
         let mut partials = BTreeMap::new();
         let journal = match journal {
@@ -147,7 +151,11 @@ impl Session {
                 sweep(&place, &state);
                 if !same {
                     let started = journal.now().map_err(os("reading the file system's time"))?;
-                    journal.push(Record::Start { version: proto::journal::VERSION, source_key: setup.source_key, started });
+                    journal.push(Record::Start {
+                        version: proto::journal::VERSION,
+                        source_key: setup.source_key,
+                        started,
+                    });
                     journal.restart().map_err(os("writing the journal"))?;
                 }
                 for (slot, p) in &journal.state().partials {
@@ -189,19 +197,22 @@ impl Session {
             no_direct: OnceLock::new(),
         };
         let (decisions, asks) = bounded::<Ask>(WORK_MAX);
-        spawn("lh-decide".to_owned(), Box::new(move || {
-            while let Ok(ask) = asks.recv() {
-                match ask {
-                    Ask::Decide(index, entry) => {
-                        let decision = decider.decide(index, *entry);
-                        if tell_decided.blocking_send((index, decision)).is_err() {
-                            break;
+        spawn(
+            "lh-decide".to_owned(),
+            Box::new(move || {
+                while let Ok(ask) = asks.recv() {
+                    match ask {
+                        Ask::Decide(index, entry) => {
+                            let decision = decider.decide(index, *entry);
+                            if tell_decided.blocking_send((index, decision)).is_err() {
+                                break;
+                            }
                         }
+                        Ask::Discard(index) => decider.discard(index),
                     }
-                    Ask::Discard(index) => decider.discard(index),
                 }
-            }
-        }));
+            }),
+        );
 
         let write = Arc::new(write::Shared {
             place: place.clone(),
@@ -215,7 +226,11 @@ impl Session {
         let (chunks, chunk_queue) = bounded(pool.count());
         let (batches, batch_queue) = bounded(pool.count());
         let rings = crate::io::rings(setup.context.limits.io, write::RING_DEPTH, PLAIN_WRITERS);
-        end.io = if rings.iter().all(sys::ring::Ring::is_asynchronous) { "io_uring".to_owned() } else { "pwrite".to_owned() };
+        end.io = if rings.iter().all(sys::ring::Ring::is_asynchronous) {
+            "io_uring".to_owned()
+        } else {
+            "pwrite".to_owned()
+        };
         for (n, ring) in rings.into_iter().enumerate() {
             let (shared, queue) = (write.clone(), chunk_queue.clone());
             spawn(format!("lh-write-{n}"), Box::new(move || write::write_chunks(&shared, &queue, ring)));
@@ -273,7 +288,7 @@ impl Session {
             context,
             setup_options: options,
             every_file: setup.every_file,
-            end: End { tally: Tally::default(), outlook: Outlook::default(), digests: Vec::new(), io: String::new() },
+            end: End { tally: Tally::default(), outlook: Outlook::default(), io: String::new() },
             last_second: Instant::now(),
             write_busy_before: 0,
             bye: None,
@@ -324,7 +339,11 @@ impl Session {
         while let Some(action) = self.machine.poll_action() {
             self.act(action);
         }
-        if self.machine.is_scanned() && !self.flushed && self.machine.outstanding() <= BATCH_FILES && self.machine.is_settling() {
+        if self.machine.is_scanned()
+            && !self.flushed
+            && self.machine.outstanding() <= BATCH_FILES
+            && self.machine.is_settling()
+        {
             self.flushed = true;
             self.give(Commit::Flush);
         }
@@ -400,7 +419,7 @@ impl Session {
             }
             Control::Bye(bye) => self.bye = Some(bye),
             Control::Refused(why) => return Err(LinkError::Refused(why).into()),
-            Control::SetStreams(n) => self.receiving.as_mut().expect("receives until shutdown").streams.wanted = n.max(1),
+            Control::SetStreams(n) => self.receiving.as_mut().expect("receives until shutdown").set_streams(n),
             Control::SetRate(_) => {}
             other => return Err(LinkError::Protocol(format!("unexpected message {other:?}")).into()),
         }
@@ -451,14 +470,18 @@ impl Session {
                     if target.slot.is_some() {
                         self.give(Commit::Chunk { index, chunk: offset / chunk_size });
                         let size = target.entry.size().unwrap_or(u64::MAX);
-                        self.end.tally.landed(index, (size - (offset / chunk_size * chunk_size).min(size)).min(chunk_size));
+                        self.end
+                            .tally
+                            .landed(index, (size - (offset / chunk_size * chunk_size).min(size)).min(chunk_size));
                     }
                     self.machine.handle_landed(index, generation, offset, file_end);
                 }
                 self.machine.handle_parcel(parcel);
             }
             WriteEvent::Failed { why, fatal: true, .. } => {
-                return Err(SessionError::Fatal(format!("{why}: free some space and run the same command again, it continues")));
+                return Err(SessionError::Fatal(format!(
+                    "{why}: free some space and run the same command again, it continues"
+                )));
             }
             WriteEvent::Failed { index, why, .. } => self.machine.handle_write_failed(index, why),
         }
@@ -524,6 +547,10 @@ impl Session {
         let mut telemetry = receiving.second(span, share.min(1000) as u16, &mut self.end.outlook);
         telemetry.deleted = self.end.tally.deleted;
         let (bytes, streams) = (receiving.bytes(), receiving.streams.len());
+        let tuned = receiving.tune(span, &self.end.outlook, Limit::of_code(self.wire.peer.limit));
+        if let Some(n) = tuned {
+            self.wire.link.send(Control::SetStreams(n)).await;
+        }
         if self.wire.link.has_room() {
             self.wire.link.send(Control::Telemetry(telemetry)).await;
         }
@@ -538,7 +565,7 @@ impl Session {
         match change {
             Steer::Rate(rate) => self.wire.link.send(Control::SetRate(rate)).await,
             Steer::Streams(n) => {
-                self.receiving.as_mut().expect("receives until shutdown").streams.wanted = n.max(1);
+                self.receiving.as_mut().expect("receives until shutdown").set_streams(n);
                 self.wire.link.send(Control::SetStreams(n)).await;
             }
             Steer::Stop => return Err(SessionError::Stopped),
@@ -643,7 +670,8 @@ impl Session {
 
 /// Removes temporary names that a killed run left, except those of big files that continue.
 fn sweep(place: &Place, state: &proto::journal::State) {
-    let keep: HashSet<Vec<u8>> = state.partials.values().map(|p| crate::io::target::Target::temp_name(&p.path, 0)).collect();
+    let keep: HashSet<Vec<u8>> =
+        state.partials.values().map(|p| crate::io::target::Target::temp_name(&p.path, 0)).collect();
     for path in state.touched.values().flatten() {
         let Ok(dir) = place.dir(path) else { continue };
         let Ok(names) = dir.read_dir(b"") else { continue };

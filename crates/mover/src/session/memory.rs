@@ -30,11 +30,17 @@ const TICK: Duration = Duration::from_millis(20);
 const ENDING: Duration = Duration::from_secs(10);
 
 /// Sends for `duration`, then ends the streams.
-pub async fn send(mut context: Context, duration: Duration, interval: Duration, direction: &'static str) -> (Result<(), SessionError>, End) {
+pub async fn send(
+    mut context: Context,
+    duration: Duration,
+    interval: Duration,
+    direction: &'static str,
+) -> (Result<(), SessionError>, End) {
     let mut end = end(&context);
     let size = u64::from(context.settings.chunk_size);
     let streams = u64::from(context.settings.streams_max.max(1));
-    let frames = (context.memory_bytes.min(DISTINCT_PER_STREAM * streams).max(DISTINCT_PER_STREAM) / size).max(8) as usize;
+    let frames =
+        (context.memory_bytes.min(DISTINCT_PER_STREAM * streams).max(DISTINCT_PER_STREAM) / size).max(8) as usize;
     let pool = match Pool::new(frames, size as usize, Vec::new()) {
         Ok(pool) => pool,
         Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),
@@ -155,7 +161,11 @@ async fn finish(mut wire: Wire, result: &Result<(), SessionError>, end: &mut End
 }
 
 /// Receives until the other end says goodbye.
-pub async fn receive(mut context: Context, interval: Duration, direction: &'static str) -> (Result<(), SessionError>, End) {
+pub async fn receive(
+    mut context: Context,
+    interval: Duration,
+    direction: &'static str,
+) -> (Result<(), SessionError>, End) {
     let mut end = end(&context);
     let os = |error| SessionError::Os { doing: "getting ready to receive".to_owned(), error };
     // Test data never enter a frame; the pool is as small as it may be.
@@ -206,7 +216,7 @@ async fn receive_until(
                 Some(Control::Bye(Bye::Done)) => return Ok(()),
                 Some(Control::Bye(Bye::Abandoned(why))) => return Err(SessionError::Abandoned(why)),
                 Some(Control::Refused(why)) => return Err(LinkError::Refused(why).into()),
-                Some(Control::SetStreams(n)) => receiving.streams.wanted = n.max(1),
+                Some(Control::SetStreams(n)) => receiving.set_streams(n),
                 _ => {}
             },
             Some(event) = receiving.events.recv() => {
@@ -225,17 +235,24 @@ async fn receive_until(
                 wire.tick(now).await?;
                 receiving.tick(now)?;
                 if now - last >= SECOND {
-                    let telemetry = receiving.second(now - last, 0, &mut end.outlook);
+                    let span = now - last;
+                    let telemetry = receiving.second(span, 0, &mut end.outlook);
                     last = now;
                     wire.link.send(Control::Telemetry(telemetry)).await;
                     end.outlook.peer = wire.peer;
                     end.outlook.limit = crate::control::attribution::Limit::of_code(wire.peer.limit);
+                    if let Some(n) = receiving.tune(span, &end.outlook, end.outlook.limit) {
+                        wire.link.send(Control::SetStreams(n)).await;
+                    }
                     line.second(context, end, receiving.bytes()).await;
                 }
             },
             change = steered(&mut steer) => match change {
                 Steer::Rate(rate) => wire.link.send(Control::SetRate(rate)).await,
-                Steer::Streams(n) => wire.link.send(Control::SetStreams(n)).await,
+                Steer::Streams(n) => {
+                    receiving.set_streams(n);
+                    wire.link.send(Control::SetStreams(n)).await;
+                }
                 Steer::Stop => return Ok(()),
             },
             () = stopped(&mut stop) => return Err(SessionError::Stopped),
@@ -244,7 +261,7 @@ async fn receive_until(
 }
 
 fn end(context: &Context) -> End {
-    End { tally: Tally::default(), outlook: Outlook::new(context), digests: Vec::new(), io: "memory".to_owned() }
+    End { tally: Tally::default(), outlook: Outlook::new(context), io: "memory".to_owned() }
 }
 
 /// Fills all frames with different bytes.

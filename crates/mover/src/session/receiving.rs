@@ -10,8 +10,10 @@ use proto::control::Telemetry;
 use sys::poll::Waker;
 use tokio::sync::mpsc;
 
+use super::auto::Auto;
 use super::streams::{Streams, Ways};
 use super::{Context, NEWS_MAX, SessionError};
+use crate::control::attribution::Limit;
 use crate::frame::{Frame, Pool};
 use crate::net::receiver::{RecvThread, Shared};
 use crate::net::{NetEvent, NetStats, Opened};
@@ -27,6 +29,7 @@ pub struct Receiving {
     threads: Vec<RecvThread>,
     wakers: Vec<Waker>,
     before: (u64, u64),
+    auto: Auto,
 }
 
 /// Where complete parcels go.
@@ -61,9 +64,10 @@ impl Receiving {
             events: tell,
         });
         let ways = std::mem::replace(&mut context.ways, Ways::Dial { to: Vec::new(), from: Vec::new() });
-        let wanted = if context.auto_streams { context.first_streams() } else { context.settings.streams_max };
-        let streams = Streams::new(ways, context.session, context.key.clone(), context.settings.clone(), wanted.max(1));
-        Receiving { streams, events, shared, threads: Vec::new(), wakers, before: (0, 0) }
+        let auto = Auto::new(context);
+        let wanted = auto.first(context.settings.streams_max);
+        let streams = Streams::new(ways, context.session, context.key.clone(), context.settings.clone(), wanted);
+        Receiving { streams, events, shared, threads: Vec::new(), wakers, before: (0, 0), auto }
     }
 
     /// Takes a stream that was opened.
@@ -74,7 +78,9 @@ impl Receiving {
         let n = self.threads.len();
         if n < self.wakers.len().min(usize::from(self.streams.len())) {
             let thread = RecvThread::start(&format!("lh-recv-{n}"), self.shared.clone(), self.wakers[n].clone());
-            self.threads.push(thread.map_err(|error| SessionError::Os { doing: "starting a receiving thread".to_owned(), error })?);
+            self.threads.push(
+                thread.map_err(|error| SessionError::Os { doing: "starting a receiving thread".to_owned(), error })?,
+            );
         }
         let n = usize::from(opened.id) % self.threads.len();
         self.threads[n].add(opened);
@@ -104,6 +110,23 @@ impl Receiving {
     /// When no stream can be opened.
     pub fn tick(&mut self, now: Instant) -> Result<(), SessionError> {
         self.streams.maintain(now)
+    }
+
+    /// Changes the number of streams, as the user says. Ending surplus ones is the sender's part.
+    pub fn set_streams(&mut self, n: u16) {
+        self.auto.fixed();
+        self.streams.wanted = n.max(1);
+    }
+
+    /// The number of streams to have from now on, if it changes; the sender must hear of it.
+    pub fn tune(&mut self, span: Duration, outlook: &Outlook, limit: Option<Limit>) -> Option<u16> {
+        let bytes = self.bytes();
+        let n = self
+            .auto
+            .second(bytes, span, &outlook.sample, limit, self.streams.wanted)
+            .filter(|_| self.streams.dials())?;
+        self.streams.wanted = n;
+        Some(n)
     }
 
     /// One second is over: telemetry for the other end.

@@ -10,8 +10,9 @@ use proto::control::Telemetry;
 use tokio::sync::mpsc;
 use units::Rate;
 
+use super::auto::Auto;
 use super::streams::{Streams, Ways};
-use super::{Context, NEWS_MAX, SessionError, cpu_us};
+use super::{Context, NEWS_MAX, SessionError};
 use crate::control::pace::{Pacer, Reading};
 use crate::frame::{Frame, Pool};
 use crate::net::gate::Gate;
@@ -39,6 +40,7 @@ pub struct Sending {
     begin: Instant,
     congestion: Option<String>,
     before: Before,
+    auto: Auto,
 }
 
 #[derive(Default)]
@@ -47,7 +49,6 @@ struct Before {
     gated_us: u64,
     starved_us: u64,
     held: Duration,
-    cpu_us: u64,
 }
 
 impl Sending {
@@ -70,8 +71,9 @@ impl Sending {
             finish: AtomicBool::new(false),
         });
         let ways = std::mem::replace(&mut context.ways, Ways::Dial { to: Vec::new(), from: Vec::new() });
-        let wanted = if context.auto_streams { context.first_streams() } else { context.settings.streams_max };
-        let streams = Streams::new(ways, context.session, context.key.clone(), context.settings.clone(), wanted.max(1));
+        let auto = Auto::new(context);
+        let wanted = auto.first(context.settings.streams_max);
+        let streams = Streams::new(ways, context.session, context.key.clone(), context.settings.clone(), wanted);
         let begin = Instant::now();
         let rate = context.settings.rate_bps.map(Rate::from_bps);
         let pacer = Arc::new(std::sync::Mutex::new(Pacer::new(Duration::ZERO, rate)));
@@ -90,6 +92,7 @@ impl Sending {
             begin,
             congestion: context.settings.congestion.clone(),
             before: Before::default(),
+            auto,
         }
     }
 
@@ -100,7 +103,10 @@ impl Sending {
     pub async fn add(&mut self, opened: Opened, outlook: &mut Outlook) -> Result<(), SessionError> {
         let fd = opened.socket.as_fd();
         let rtt = sys::socket::tcp_info(fd).map_or(0, |i| u64::from(i.rtt_us));
-        let chosen = crate::net::tune::sender(fd, self.congestion.as_deref(), rtt, self.streams.wanted);
+        let chosen = {
+            let rate = self.pacer.lock().expect("no panic under the lock").set_point();
+            crate::net::tune::sender(fd, self.congestion.as_deref(), rtt, rate, self.streams.wanted)
+        };
         outlook.congestion(chosen).await;
         let reading = reading(opened.id, &opened.socket);
         self.pacer.lock().expect("no panic under the lock").add(reading);
@@ -108,7 +114,9 @@ impl Sending {
         if self.threads.len() < self.threads_max.min(usize::from(self.streams.len())) {
             let name = format!("lh-send-{}", self.threads.len());
             let thread = SendThread::start(&name, self.shared.clone());
-            self.threads.push(thread.map_err(|error| SessionError::Os { doing: "starting a sending thread".to_owned(), error })?);
+            self.threads.push(
+                thread.map_err(|error| SessionError::Os { doing: "starting a sending thread".to_owned(), error })?,
+            );
         }
         let n = usize::from(opened.id) % self.threads.len();
         self.threads[n].add(opened);
@@ -141,8 +149,13 @@ impl Sending {
         self.threads.iter().for_each(SendThread::wake);
     }
 
-    /// Changes the number of streams.
+    /// Changes the number of streams, as the user says.
     pub fn set_streams(&mut self, n: u16) {
+        self.auto.fixed();
+        self.have_streams(n);
+    }
+
+    fn have_streams(&mut self, n: u16) {
         self.streams.wanted = n.max(1);
         for id in self.streams.surplus(n) {
             self.threads.iter().for_each(|t| t.end(id));
@@ -198,7 +211,6 @@ impl Sending {
             gated_us: load(&stats.gated_us),
             starved_us: load(&stats.starved_us),
             held,
-            cpu_us: cpu_us(),
         };
         let threads = self.threads.len().max(1) as u64;
         let second = SendSecond {
@@ -215,12 +227,22 @@ impl Sending {
         let sample = self.streams.sample();
         outlook.sent(load(&stats.bytes), sample, self.streams.buffer_bytes());
         outlook.attribute(&second, &sample, peer);
+        if self.streams.dials()
+            && let Some(n) = self.auto.second(load(&stats.bytes), span, &sample, outlook.limit, self.streams.wanted)
+        {
+            tracing::debug!(streams = n, "number of streams");
+            self.have_streams(n);
+        }
         self.telemetry(outlook)
     }
 
     fn telemetry(&self, outlook: &Outlook) -> Telemetry {
         let stats = &self.shared.stats;
-        outlook.telemetry(stats.bytes.load(Ordering::Relaxed), stats.records.load(Ordering::Relaxed), stats.parcels.load(Ordering::Relaxed))
+        outlook.telemetry(
+            stats.bytes.load(Ordering::Relaxed),
+            stats.records.load(Ordering::Relaxed),
+            stats.parcels.load(Ordering::Relaxed),
+        )
     }
 
     /// The last telemetry of the session.

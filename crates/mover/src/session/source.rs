@@ -65,8 +65,6 @@ pub struct End {
     pub tally: Tally,
     /// Rates, limits, retransmits.
     pub outlook: Outlook,
-    /// Digests by path, in the order they were finished.
-    pub digests: Vec<(RelPath, DigestValue)>,
     /// How storage was read or written.
     pub io: String,
 }
@@ -75,7 +73,7 @@ pub struct End {
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let Setup { mut context, root, specs, options, reorder_chunks, every_file } = setup;
     let (news, news_inbox) = mpsc::channel(NEWS_MAX);
-    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&context), digests: Vec::new(), io: String::new() };
+    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&context), io: String::new() };
     let filter = match Filter::new(&options.filters) {
         Ok(filter) => filter,
         Err(error) => return (Err(SessionError::Fatal(error.to_string())), end),
@@ -178,7 +176,14 @@ impl Readers {
             threads.extend(std::thread::Builder::new().name(format!("lh-small-{n}")).spawn(run));
         }
         let shared = shared.clone();
-        Readers { chunks: Some(chunks), batches: Some(batches), threads, io: io.to_owned(), shared, busy_before: 0.into() }
+        Readers {
+            chunks: Some(chunks),
+            batches: Some(batches),
+            threads,
+            io: io.to_owned(),
+            shared,
+            busy_before: 0.into(),
+        }
     }
 
     /// Time that readers were busy since the last call, per reader, µs.
@@ -254,7 +259,10 @@ impl Session {
             {
                 return Err(SessionError::Stopped);
             }
-            let scan_room = self.late.len() < LATE_MAX && self.machine.has_room() && self.scan_pending.is_none() && self.draining.is_none();
+            let scan_room = self.late.len() < LATE_MAX
+                && self.machine.has_room()
+                && self.scan_pending.is_none()
+                && self.draining.is_none();
             tokio::select! {
                 message = self.wire.link.recv() => self.hear(message?).await?,
                 news = self.news.recv() => self.read(news.expect("readers hold a sender")).await,
@@ -341,7 +349,8 @@ impl Session {
             }
             Job::Batch { parcel, items } => {
                 self.sizes.insert(parcel, items.iter().map(|i| (i.index, i.len)).collect());
-                let items = items.into_iter().filter_map(|item| Some((item, self.files.get(&item.index)?.clone()))).collect();
+                let items =
+                    items.into_iter().filter_map(|item| Some((item, self.files.get(&item.index)?.clone()))).collect();
                 Some(Task::Batch { parcel, items })
             }
             Job::Compare { index, digest } => Some(Task::Compare { file: self.files.get(&index)?.clone(), digest }),
@@ -371,7 +380,9 @@ impl Session {
                 self.wire.link.send(Control::Source(ToDestination::Problem { path, why })).await;
                 self.tell(Event::File(event)).await;
             }
-            Some(ScanEvent::Warning { path, why }) => self.tell(Event::Warning { text: format!("{path}: {why}") }).await,
+            Some(ScanEvent::Warning { path, why }) => {
+                self.tell(Event::Warning { text: format!("{path}: {why}") }).await
+            }
             None => {
                 self.scanned = None;
                 self.end.tally.scanned = true;
@@ -426,7 +437,8 @@ impl Session {
             && file.digest.is_some()
         {
             let SourceFile { generation, place, entry, .. } = file.as_ref();
-            let bare = SourceFile { index, generation: *generation, place: place.clone(), entry: entry.clone(), digest: None };
+            let bare =
+                SourceFile { index, generation: *generation, place: place.clone(), entry: entry.clone(), digest: None };
             self.files.insert(index, Arc::new(bare));
         }
     }
@@ -443,7 +455,7 @@ impl Session {
                         frame.parts.retain(|p| (p.file, p.generation) != (item.index, item.generation));
                     }
                     if let Some(entry) = changed {
-                        self.changed(item.index, *entry);
+                        self.changed(item.index, item.generation, *entry);
                     }
                 }
                 self.send(frame);
@@ -472,11 +484,13 @@ impl Session {
     }
 
     /// A file starts again with a new entry.
-    fn changed(&mut self, index: u64, entry: Entry) {
-        let Some(old) = self.files.get(&index) else { return };
+    fn changed(&mut self, index: u64, generation: u8, entry: Entry) {
+        // A read of an older state says nothing of this one.
+        let Some(old) = self.files.get(&index).filter(|f| f.generation == generation) else { return };
         self.end.tally.restarted(index);
         let digest = self.digest.map(|kind| Mutex::new(Running::new(kind)));
-        let file = SourceFile { index, generation: old.generation.saturating_add(1), place: old.place.clone(), entry, digest };
+        let file =
+            SourceFile { index, generation: old.generation.saturating_add(1), place: old.place.clone(), entry, digest };
         self.files.insert(index, Arc::new(file));
     }
 
@@ -506,7 +520,10 @@ impl Session {
             self.files.remove(&index);
             return;
         };
-        let on_the_way = file.digest.as_ref().and_then(|d| d.lock().expect("no panic under the lock").finish(entry.size().unwrap_or(0)));
+        let on_the_way = file
+            .digest
+            .as_ref()
+            .and_then(|d| d.lock().expect("no panic under the lock").finish(entry.size().unwrap_or(0)));
         match on_the_way {
             Some(value) if outcome == Outcome::Placed => {
                 self.files.remove(&index);
@@ -520,12 +537,9 @@ impl Session {
     }
 
     async fn digest_done(&mut self, entry: &Entry, value: DigestValue) {
-        if self.every_file {
-            let mut event = super::tally::file_event(&entry.path, "placed", entry.size().unwrap_or(0), None);
-            event.digest = Some(value.to_string());
-            self.tell(Event::File(event)).await;
-        }
-        self.end.digests.push((entry.path.clone(), value));
+        let mut event = super::tally::file_event(&entry.path, "placed", entry.size().unwrap_or(0), None);
+        event.digest = Some(value.to_string());
+        self.tell(Event::File(event)).await;
     }
 
     async fn tick(&mut self) -> Result<(), SessionError> {
@@ -548,7 +562,12 @@ impl Session {
         }
         if self.context.events.is_some() {
             let moved = self.sending.bytes();
-            let progress = self.end.tally.progress(&mut self.end.outlook.clock, moved, self.sending.streams.len(), self.end.outlook.limit);
+            let progress = self.end.tally.progress(
+                &mut self.end.outlook.clock,
+                moved,
+                self.sending.streams.len(),
+                self.end.outlook.limit,
+            );
             self.tell(Event::Progress(progress)).await;
         }
     }

@@ -167,14 +167,18 @@ impl Streams {
         if self.live.is_empty() && self.failures >= FAILURES_MAX {
             return Err(SessionError::Streams(self.last_failure.clone()));
         }
-        while now >= self.retry_at && self.live.len() + self.pending < usize::from(self.wanted) && self.pending < PENDING_MAX {
+        while now >= self.retry_at
+            && self.live.len() + self.pending < usize::from(self.wanted)
+            && self.pending < PENDING_MAX
+        {
             let id = self.next_id;
             self.next_id = self.next_id.wrapping_add(1);
             // Each failure moves on to the next address, so a dead path is left soon.
             let turn = usize::from(id) + self.failures as usize;
             let address = to[turn % to.len()];
             let bind = (!from.is_empty()).then(|| from[turn % from.len()]);
-            let (session, key, settings, arrive) = (self.session, self.key.clone(), self.settings.clone(), self.arrive.clone());
+            let (session, key, settings, arrive) =
+                (self.session, self.key.clone(), self.settings.clone(), self.arrive.clone());
             self.pending += 1;
             tokio::spawn(async move {
                 let opened = dial(address, bind, &settings, session, key, id).await;

@@ -60,7 +60,14 @@ impl Tally {
     }
 
     /// An entry is done. Gives the event for the user, if it is a failure or `every` is set.
-    pub fn finished(&mut self, index: u64, entry: &Entry, outcome: &Outcome, changed: bool, every: bool) -> Option<FileEvent> {
+    pub fn finished(
+        &mut self,
+        index: u64,
+        entry: &Entry,
+        outcome: &Outcome,
+        changed: bool,
+        every: bool,
+    ) -> Option<FileEvent> {
         let landed = self.partial.remove(&index).unwrap_or(0);
         self.partial_sum -= landed;
         let is_file = matches!(entry.kind, EntryKind::File(_) | EntryKind::Stream | EntryKind::HardLink { .. });

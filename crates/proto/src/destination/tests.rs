@@ -35,8 +35,11 @@ fn path() -> impl Strategy<Value = RelPath> {
 }
 
 fn identity() -> impl Strategy<Value = Identity> {
-    (prop_oneof![0u64..40, Just(u64::MAX)], 0i64..2)
-        .prop_map(|(size, sec)| Identity { size, ctime: Time { sec, nsec: 0 }, ..Identity::default() })
+    (prop_oneof![0u64..40, Just(u64::MAX)], 0i64..2).prop_map(|(size, sec)| Identity {
+        size,
+        ctime: Time { sec, nsec: 0 },
+        ..Identity::default()
+    })
 }
 
 fn entry() -> impl Strategy<Value = Entry> {
@@ -290,7 +293,9 @@ fn drain(dest: &mut Destination) {
 #[test]
 fn links_to_failed_files_fail_even_when_they_are_forgotten() {
     let mut dest = Destination::new(config());
-    let link = |target: &str| entry_of(RelPath::new("link").unwrap(), EntryKind::HardLink { target: RelPath::new(target).unwrap() });
+    let link = |target: &str| {
+        entry_of(RelPath::new("link").unwrap(), EntryKind::HardLink { target: RelPath::new(target).unwrap() })
+    };
     let mut index = 0;
     let mut fail = |dest: &mut Destination, path: String| {
         page(dest, vec![file(&path, 0)]).unwrap();

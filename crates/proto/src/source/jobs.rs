@@ -62,11 +62,7 @@ impl Source {
         }
         // Chunks and batches take turns, so that neither a huge file nor a million tiny ones hold the other up.
         self.turn = !self.turn;
-        if self.turn {
-            self.chunk().or_else(|| self.batch())
-        } else {
-            self.batch().or_else(|| self.chunk())
-        }
+        if self.turn { self.chunk().or_else(|| self.batch()) } else { self.batch().or_else(|| self.chunk()) }
     }
 
     /// Puts a file that is wanted in the queue that is right for it.
@@ -142,7 +138,8 @@ impl Source {
                 continue;
             };
             let len = file.entry.size().expect("small files have a size");
-            if items.len() == BATCH_FILES_MAX || (bytes + len > u64::from(self.config.chunk_size) && !items.is_empty()) {
+            if items.len() == BATCH_FILES_MAX || (bytes + len > u64::from(self.config.chunk_size) && !items.is_empty())
+            {
                 break;
             }
             bytes += len;

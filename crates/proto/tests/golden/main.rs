@@ -33,11 +33,9 @@ fn control_frames() {
 #[test]
 fn records() {
     let mut samples = Samples::new();
-    for (name, protection) in [
-        ("clear", Protection::Clear),
-        ("integrity", Protection::Integrity),
-        ("private", Protection::Private),
-    ] {
+    for (name, protection) in
+        [("clear", Protection::Clear), ("integrity", Protection::Integrity), ("private", Protection::Private)]
+    {
         let mut sealer = Sealer::new(protection, &[0x11; 32]);
         for (number, len) in [(0u8, 16), (1, 0)] {
             let payload: Vec<u8> = (0..len).collect();
@@ -117,7 +115,8 @@ fn limits_are_written_down() {
 /// With a comma between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
-    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().map(|g| std::str::from_utf8(g).expect("digits")).collect();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|g| std::str::from_utf8(g).expect("digits")).collect();
     groups.join(",")
 }
 

@@ -2,8 +2,8 @@
 //! until it is named there, and then it belongs in the list above.
 
 use proto::control::{
-    Bye, Code, Control, CopyOptions, DigestKind, Direction, FileEnd, FilterRule, Hello, Open, Opened, Outcome, Overwrite,
-    Refusal, Settings, Telemetry, ToDestination, ToSource, Want, Welcome, Work,
+    Bye, Code, Control, CopyOptions, DigestKind, Direction, FileEnd, FilterRule, Hello, Open, Opened, Outcome,
+    Overwrite, Refusal, Settings, Telemetry, ToDestination, ToSource, Want, Welcome, Work,
 };
 use proto::journal::{Record, VERSION};
 use proto::seal::Protection;
@@ -173,13 +173,15 @@ fn listed(message: &Control) {
             Work::Copy { .. } | Work::Memory { .. } | Work::Relay { .. } => {}
         },
         Control::Refused(refusal) => match refusal.code {
-            Code::Denied | Code::Path | Code::Busy | Code::Protocol | Code::Stopping | Code::Failed | Code::Version => {}
+            Code::Denied | Code::Path | Code::Busy | Code::Protocol | Code::Stopping | Code::Failed | Code::Version => {
+            }
         },
         Control::Source(ToDestination::FileEnd { end, .. }) => match end {
             FileEnd::Whole { .. } | FileEnd::Same => {}
             FileEnd::Failed { .. } | FileEnd::Changed { .. } | FileEnd::Corrupt { .. } => {}
         },
-        Control::Source(ToDestination::Page { .. } | ToDestination::Listed { .. } | ToDestination::ScanDone { .. }) => {}
+        Control::Source(ToDestination::Page { .. } | ToDestination::Listed { .. } | ToDestination::ScanDone { .. }) => {
+        }
         Control::Source(ToDestination::Problem { .. } | ToDestination::Restart { .. }) => {}
         Control::Destination(ToSource::Wants(_) | ToSource::Landed(_) | ToSource::Repair(_) | ToSource::Done(_)) => {}
         Control::Telemetry(_) | Control::SetRate(_) | Control::SetStreams(_) => {}
@@ -194,7 +196,10 @@ pub(crate) fn journal() -> Vec<(&'static str, Record)> {
     let identity = Identity { size: 40 << 20, ..Identity::default() };
     let partial = |slot| Record::Partial { slot, path: path("a/b"), identity, chunk_size: 4 << 20 };
     vec![
-        ("Start", Record::Start { version: VERSION, source_key: [0xb2; 16], started: Time { sec: 1_700_000_000, nsec: 0 } }),
+        (
+            "Start",
+            Record::Start { version: VERSION, source_key: [0xb2; 16], started: Time { sec: 1_700_000_000, nsec: 0 } },
+        ),
         ("Touched", Record::Touched { epoch: 1, dirs: vec![path(""), path("a")] }),
         ("Partial", partial(0)),
         ("Chunks", Record::Chunks { slot: 0, chunks }),

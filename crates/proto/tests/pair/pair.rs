@@ -180,7 +180,10 @@ impl Pair {
             (Move::Write, !self.site.writes.is_empty()),
             (Move::Task, !self.site.tasks.is_empty()),
             (Move::Kill, self.luck.may_fail(Fault::Kill) && !self.net.is_idle()),
-            (Move::Change, self.luck.may_fail(Fault::Change) && self.source.outstanding() > 0 && !self.world.files.is_empty()),
+            (
+                Move::Change,
+                self.luck.may_fail(Fault::Change) && self.source.outstanding() > 0 && !self.world.files.is_empty(),
+            ),
             (Move::GiveUp, self.luck.may_fail(Fault::GiveUp) && self.source.outstanding() > 0),
         ];
         let polls = polls.into_iter().filter(|poll| !self.silent.contains(poll));
@@ -308,7 +311,8 @@ impl Pair {
                 return true;
             }
         };
-        let entry = |item: Item| (item, self.source.entry(item.index).expect("jobs are for what is outstanding").clone());
+        let entry =
+            |item: Item| (item, self.source.entry(item.index).expect("jobs are for what is outstanding").clone());
         let left = items.into_iter().map(entry).collect();
         self.reading.push(Reading { parcel, left, parts: VecDeque::new(), batch });
         true

@@ -162,7 +162,9 @@ impl Site {
                 let decision = self.decide(index, &entry, rng, luck);
                 dest.handle_decision(index, decision);
             }
-            Task::Publish(index, _) | Task::Refresh(index) if luck.fails(Fault::Publish, rng, 10) => dest.handle_published(index, failed()),
+            Task::Publish(index, _) | Task::Refresh(index) if luck.fails(Fault::Publish, rng, 10) => {
+                dest.handle_published(index, failed())
+            }
             Task::Publish(index, size) => {
                 let temp = self.current.remove(&index).map(|temp| &self.temps[temp]).unwrap();
                 let content = temp.content.iter().take(size as usize).map(|b| b.unwrap()).collect();
@@ -176,7 +178,10 @@ impl Site {
                 dest.handle_published(index, Outcome::Equal);
             }
             Task::Close(index) => {
-                dest.handle_published(index, if luck.fails(Fault::Publish, rng, 10) { failed() } else { Outcome::Placed });
+                dest.handle_published(
+                    index,
+                    if luck.fails(Fault::Publish, rng, 10) { failed() } else { Outcome::Placed },
+                );
             }
         }
     }

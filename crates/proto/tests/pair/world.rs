@@ -129,7 +129,14 @@ impl World {
     }
 
     /// Reads one item: what it finds, and the bytes.
-    pub(crate) fn read(&mut self, rng: &mut Rng, luck: &mut Luck, parcel: u64, item: Item, entry: &Entry) -> (Read, Vec<u8>) {
+    pub(crate) fn read(
+        &mut self,
+        rng: &mut Rng,
+        luck: &mut Luck,
+        parcel: u64,
+        item: Item,
+        entry: &Entry,
+    ) -> (Read, Vec<u8>) {
         if entry.kind == EntryKind::Stream {
             return self.read_pipe(rng, luck, parcel, item, entry);
         }

@@ -15,10 +15,7 @@ pub struct Limit {
 
 impl From<Rlimit> for Limit {
     fn from(limit: Rlimit) -> Limit {
-        Limit {
-            soft: limit.current,
-            hard: limit.maximum,
-        }
+        Limit { soft: limit.current, hard: limit.maximum }
     }
 }
 
@@ -36,13 +33,7 @@ pub fn nofile_limit() -> Limit {
 pub fn raise_nofile() -> io::Result<Limit> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        setrlimit(
-            Resource::Nofile,
-            Rlimit {
-                current: limit.maximum,
-                maximum: limit.maximum,
-            },
-        )?;
+        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
     }
     Ok(nofile_limit())
 }

@@ -12,11 +12,7 @@ const NUMBER_MAX: usize = 1 << 16;
 /// The NUMA nodes that are switched on; empty where the kernel knows none.
 pub fn nodes() -> Vec<u32> {
     let list = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
-    parse_list(&list)
-        .unwrap_or_default()
-        .into_iter()
-        .map(|n| n as u32)
-        .collect()
+    parse_list(&list).unwrap_or_default().into_iter().map(|n| n as u32).collect()
 }
 
 /// The CPUs of a node.
@@ -25,9 +21,7 @@ pub fn nodes() -> Vec<u32> {
 ///
 /// `NotFound` when there is no such node.
 pub fn node_cpus(node: u32) -> io::Result<Vec<usize>> {
-    parse_list(&fs::read_to_string(format!(
-        "/sys/devices/system/node/node{node}/cpulist"
-    ))?)
+    parse_list(&fs::read_to_string(format!("/sys/devices/system/node/node{node}/cpulist"))?)
 }
 
 /// The node that a network interface is attached to; `None` when it is virtual, or unknown, or the
@@ -46,10 +40,7 @@ fn node_of_interface_in(sys: &Path, name: &str) -> Option<u32> {
         let mut lower: Vec<PathBuf> = fs::read_dir(&direct)
             .ok()?
             .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| {
-                path.file_name()
-                    .is_some_and(|n| n.as_encoded_bytes().starts_with(b"lower_"))
-            })
+            .filter(|path| path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"lower_")))
             .collect();
         lower.sort();
         lower.iter().find_map(|path| node_above(sys, path))
@@ -78,12 +69,7 @@ fn node_above(sys: &Path, link: &Path) -> Option<u32> {
 
 /// A list such as `0-3,8,10-11`.
 pub(super) fn parse_list(text: &str) -> io::Result<Vec<usize>> {
-    let bad = || {
-        io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("not a list of numbers: {text:?}"),
-        )
-    };
+    let bad = || io::Error::new(io::ErrorKind::InvalidData, format!("not a list of numbers: {text:?}"));
     let mut numbers = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -103,10 +89,7 @@ mod tests {
 
     #[test]
     fn lists() {
-        assert_eq!(
-            parse_list("0-3,8,10-11\n").unwrap(),
-            [0, 1, 2, 3, 8, 10, 11]
-        );
+        assert_eq!(parse_list("0-3,8,10-11\n").unwrap(), [0, 1, 2, 3, 8, 10, 11]);
         assert!(parse_list("\n").unwrap().is_empty());
         for bad in ["x", "1-", "3-1", "-1", "0-99999999999", "1;2"] {
             assert!(parse_list(bad).is_err(), "{bad}");

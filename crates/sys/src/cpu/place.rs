@@ -24,9 +24,7 @@ pub fn online_cpus() -> io::Result<Vec<usize>> {
 /// `InvalidInput` on a machine with more CPUs than the 1024 that a set has room for.
 pub fn allowed_cpus() -> io::Result<Vec<usize>> {
     let set = rustix::thread::sched_getaffinity(None)?;
-    Ok((0..CpuSet::MAX_CPU)
-        .filter(|&cpu| set.is_set(cpu))
-        .collect())
+    Ok((0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect())
 }
 
 /// Has the calling thread, and those it starts from now on, run on these CPUs only.
@@ -52,10 +50,7 @@ pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
 /// `InvalidInput` for a name with a zero byte.
 pub fn set_thread_name(name: &str) -> io::Result<()> {
     const NAME_BYTES_MAX: usize = 15;
-    let cut = (0..=NAME_BYTES_MAX.min(name.len()))
-        .rev()
-        .find(|&i| name.is_char_boundary(i))
-        .unwrap_or(0);
+    let cut = (0..=NAME_BYTES_MAX.min(name.len())).rev().find(|&i| name.is_char_boundary(i)).unwrap_or(0);
     let name = CString::new(&name[..cut])?;
     Ok(rustix::thread::set_name(&name)?)
 }
@@ -101,11 +96,7 @@ mod tests {
     fn affinity_is_per_thread() {
         let before = allowed_cpus().unwrap();
         assert!(!before.is_empty());
-        assert!(
-            before
-                .iter()
-                .all(|cpu| online_cpus().unwrap().contains(cpu))
-        );
+        assert!(before.iter().all(|cpu| online_cpus().unwrap().contains(cpu)));
         let one = before[0];
         std::thread::spawn(move || {
             set_affinity(&[one]).unwrap();
@@ -115,11 +106,7 @@ mod tests {
         .unwrap();
         assert_eq!(allowed_cpus().unwrap(), before);
         for bad in [&[][..], &[1023], &[1024], &[usize::MAX]] {
-            assert_eq!(
-                set_affinity(bad).unwrap_err().kind(),
-                io::ErrorKind::InvalidInput,
-                "{bad:?}"
-            );
+            assert_eq!(set_affinity(bad).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{bad:?}");
         }
     }
 
@@ -135,10 +122,7 @@ mod tests {
                 set_thread_name(given).unwrap();
                 assert_eq!(rustix::thread::name().unwrap().to_str().unwrap(), kept);
             }
-            assert_eq!(
-                set_thread_name("a\0b").unwrap_err().kind(),
-                io::ErrorKind::InvalidInput
-            );
+            assert_eq!(set_thread_name("a\0b").unwrap_err().kind(), io::ErrorKind::InvalidInput);
         })
         .join()
         .unwrap();
@@ -147,11 +131,7 @@ mod tests {
     #[test]
     fn io_priority_is_taken() {
         std::thread::spawn(|| {
-            for p in [
-                IoPriority::Idle,
-                IoPriority::BestEffort(7),
-                IoPriority::Default,
-            ] {
+            for p in [IoPriority::Idle, IoPriority::BestEffort(7), IoPriority::Default] {
                 set_io_priority(p).unwrap();
             }
             assert!(set_io_priority(IoPriority::BestEffort(8)).is_err());

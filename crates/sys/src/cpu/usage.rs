@@ -28,10 +28,7 @@ impl Sub for CpuTime {
     /// What was used between two readings; the kernel may shift a little between user and system,
     /// so neither goes below zero.
     fn sub(self, earlier: CpuTime) -> CpuTime {
-        CpuTime {
-            user: self.user.saturating_sub(earlier.user),
-            system: self.system.saturating_sub(earlier.system),
-        }
+        CpuTime { user: self.user.saturating_sub(earlier.user), system: self.system.saturating_sub(earlier.system) }
     }
 }
 
@@ -54,17 +51,13 @@ pub fn thread_time() -> io::Result<CpuTime> {
 }
 
 fn cpu_time(usage: &libc::rusage) -> CpuTime {
-    CpuTime {
-        user: span(usage.ru_utime),
-        system: span(usage.ru_stime),
-    }
+    CpuTime { user: span(usage.ru_utime), system: span(usage.ru_stime) }
 }
 
 // The widths of these fields differ between architectures.
 #[allow(clippy::unnecessary_cast)]
 fn span(time: libc::timeval) -> Duration {
-    Duration::from_secs(time.tv_sec.max(0) as u64)
-        + Duration::from_micros(time.tv_usec.max(0) as u64)
+    Duration::from_secs(time.tv_sec.max(0) as u64) + Duration::from_micros(time.tv_usec.max(0) as u64)
 }
 
 fn usage(who: libc::c_int) -> io::Result<libc::rusage> {
@@ -118,18 +111,11 @@ pub struct Memory {
 ///
 /// None in practice.
 pub fn memory() -> io::Result<Memory> {
-    if let Some(memory) = fs::read_to_string("/proc/self/status")
-        .ok()
-        .as_deref()
-        .and_then(parse)
-    {
+    if let Some(memory) = fs::read_to_string("/proc/self/status").ok().as_deref().and_then(parse) {
         return Ok(memory);
     }
     let peak = (usage(libc::RUSAGE_SELF)?.ru_maxrss.max(0) as u64).saturating_mul(1024);
-    Ok(Memory {
-        rss_bytes: peak,
-        peak_rss_bytes: peak,
-    })
+    Ok(Memory { rss_bytes: peak, peak_rss_bytes: peak })
 }
 
 /// Resident memory now, in bytes.
@@ -156,10 +142,7 @@ fn parse(status: &str) -> Option<Memory> {
         let kib: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
         kib.checked_mul(1024)
     };
-    Some(Memory {
-        rss_bytes: bytes("VmRSS:")?,
-        peak_rss_bytes: bytes("VmHWM:")?,
-    })
+    Some(Memory { rss_bytes: bytes("VmRSS:")?, peak_rss_bytes: bytes("VmHWM:")? })
 }
 
 #[cfg(test)]
@@ -174,9 +157,7 @@ mod tests {
             sum = std::hint::black_box(sum.wrapping_add(1));
         }
         assert!((process_time().unwrap() - process).total() >= Duration::from_millis(15));
-        let other = std::thread::spawn(|| thread_time().unwrap())
-            .join()
-            .unwrap();
+        let other = std::thread::spawn(|| thread_time().unwrap()).join().unwrap();
         assert!(other.total() < thread_time().unwrap().total());
         assert_eq!((thread - thread_time().unwrap()).total(), Duration::ZERO);
     }
@@ -196,19 +177,8 @@ mod tests {
     #[test]
     fn parses_status() {
         let text = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
-        assert_eq!(
-            parse(text),
-            Some(Memory {
-                rss_bytes: 1 << 20,
-                peak_rss_bytes: 2 << 20
-            })
-        );
-        for bad in [
-            "",
-            "VmRSS: 1 kB",
-            "VmHWM: x kB\nVmRSS: 1 kB",
-            "VmHWM: 1\nVmRSS: 99999999999999999999",
-        ] {
+        assert_eq!(parse(text), Some(Memory { rss_bytes: 1 << 20, peak_rss_bytes: 2 << 20 }));
+        for bad in ["", "VmRSS: 1 kB", "VmHWM: x kB\nVmRSS: 1 kB", "VmHWM: 1\nVmRSS: 99999999999999999999"] {
             assert_eq!(parse(bad), None, "{bad}");
         }
     }

@@ -21,34 +21,22 @@ pub struct Times {
 impl Times {
     /// Only the time of the last change.
     pub const fn mtime(mtime_ns: i128) -> Times {
-        Times {
-            atime_ns: None,
-            mtime_ns: Some(mtime_ns),
-        }
+        Times { atime_ns: None, mtime_ns: Some(mtime_ns) }
     }
 
     fn stamps(self) -> io::Result<Timestamps> {
-        Ok(Timestamps {
-            last_access: stamp(self.atime_ns)?,
-            last_modification: stamp(self.mtime_ns)?,
-        })
+        Ok(Timestamps { last_access: stamp(self.atime_ns)?, last_modification: stamp(self.mtime_ns)? })
     }
 }
 
 fn stamp(ns: Option<i128>) -> io::Result<Timespec> {
     const SECOND: i128 = 1_000_000_000;
     let Some(ns) = ns else {
-        return Ok(Timespec {
-            tv_sec: 0,
-            tv_nsec: UTIME_OMIT as _,
-        });
+        return Ok(Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT as _ });
     };
     let tv_sec = i64::try_from(ns.div_euclid(SECOND))
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "time out of range"))?;
-    Ok(Timespec {
-        tv_sec,
-        tv_nsec: ns.rem_euclid(SECOND) as _,
-    })
+    Ok(Timespec { tv_sec, tv_nsec: ns.rem_euclid(SECOND) as _ })
 }
 
 /// Owners to set; `None` leaves one as it is.
@@ -64,10 +52,7 @@ impl Owner {
     fn ids(self) -> io::Result<(Option<Uid>, Option<Gid>)> {
         // The kernel takes the largest number for "leave it".
         if self.uid == Some(u32::MAX) || self.gid == Some(u32::MAX) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "owner id out of range",
-            ));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "owner id out of range"));
         }
         Ok((self.uid.map(Uid::from_raw), self.gid.map(Gid::from_raw)))
     }
@@ -110,12 +95,7 @@ impl Dir {
     /// A [`Refusal`]; as [`futimens`].
     pub fn set_times_nofollow(&self, rel: &[u8], times: Times) -> io::Result<()> {
         let (dir, name) = self.holder(rel, Links::Refuse)?;
-        Ok(rustix::fs::utimensat(
-            dir.as_fd(),
-            name,
-            &times.stamps()?,
-            AtFlags::SYMLINK_NOFOLLOW,
-        )?)
+        Ok(rustix::fs::utimensat(dir.as_fd(), name, &times.stamps()?, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Sets the owners of `rel`, of a link itself if it is one.
@@ -126,13 +106,7 @@ impl Dir {
     pub fn chown_nofollow(&self, rel: &[u8], owner: Owner) -> io::Result<()> {
         let (uid, gid) = owner.ids()?;
         let (dir, name) = self.holder(rel, Links::Refuse)?;
-        Ok(rustix::fs::chownat(
-            dir.as_fd(),
-            name,
-            uid,
-            gid,
-            AtFlags::SYMLINK_NOFOLLOW,
-        )?)
+        Ok(rustix::fs::chownat(dir.as_fd(), name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Sets the permission bits of `rel`. Goes through `/proc/self/fd`, so `/proc` has to be mounted.
@@ -154,8 +128,5 @@ fn chmod_by_path(dir: BorrowedFd<'_>, name: &[u8], mode: Mode) -> io::Result<()>
     if Meta::of(&fd)?.kind == Kind::Symlink {
         return Err(Refusal::Symlink.into());
     }
-    Ok(rustix::fs::chmod(
-        format!("/proc/self/fd/{}", fd.as_raw_fd()),
-        mode,
-    )?)
+    Ok(rustix::fs::chmod(format!("/proc/self/fd/{}", fd.as_raw_fd()), mode)?)
 }

@@ -22,15 +22,7 @@ pub fn copy_file_range(
     len: usize,
 ) -> io::Result<usize> {
     let (from, to) = (from.as_fd(), to.as_fd());
-    Ok(retry_on_intr(|| {
-        rustix::fs::copy_file_range(
-            from,
-            Some(&mut *from_offset),
-            to,
-            Some(&mut *to_offset),
-            len,
-        )
-    })?)
+    Ok(retry_on_intr(|| rustix::fs::copy_file_range(from, Some(&mut *from_offset), to, Some(&mut *to_offset), len))?)
 }
 
 /// Sends from a file to a socket.
@@ -38,16 +30,9 @@ pub fn copy_file_range(
 /// # Errors
 ///
 /// `WouldBlock` when a nonblocking socket is full; `InvalidInput` when the file cannot be mapped.
-pub fn sendfile(
-    to: impl AsFd,
-    from: impl AsFd,
-    from_offset: &mut u64,
-    len: usize,
-) -> io::Result<usize> {
+pub fn sendfile(to: impl AsFd, from: impl AsFd, from_offset: &mut u64, len: usize) -> io::Result<usize> {
     let (to, from) = (to.as_fd(), from.as_fd());
-    Ok(retry_on_intr(|| {
-        rustix::fs::sendfile(to, from, Some(&mut *from_offset), len)
-    })?)
+    Ok(retry_on_intr(|| rustix::fs::sendfile(to, from, Some(&mut *from_offset), len))?)
 }
 
 /// Moves pages between a pipe and something else; `None` is the current position, the only one
@@ -69,14 +54,7 @@ pub fn splice(
     let mut flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
     flags.set(SpliceFlags::MORE, more);
     Ok(retry_on_intr(|| {
-        rustix::pipe::splice(
-            from,
-            from_offset.as_deref_mut(),
-            to,
-            to_offset.as_deref_mut(),
-            len,
-            flags,
-        )
+        rustix::pipe::splice(from, from_offset.as_deref_mut(), to, to_offset.as_deref_mut(), len, flags)
     })?)
 }
 

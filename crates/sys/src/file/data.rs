@@ -34,12 +34,7 @@ pub fn fadvise(fd: impl AsFd, offset: u64, len: u64, advice: Advice) -> io::Resu
         Advice::DontNeed => rustix::fs::Advice::DontNeed,
         Advice::NoReuse => rustix::fs::Advice::NoReuse,
     };
-    Ok(rustix::fs::fadvise(
-        fd,
-        offset,
-        NonZeroU64::new(len),
-        advice,
-    )?)
+    Ok(rustix::fs::fadvise(fd, offset, NonZeroU64::new(len), advice)?)
 }
 
 /// One read at `offset`: the number of bytes, 0 at the end of the file.

@@ -46,10 +46,7 @@ impl Dir {
     pub fn open_with(path: impl AsRef<Path>, resolver: Resolver) -> io::Result<Dir> {
         let path = path.as_ref();
         let fd = open_listable(|flags| Ok(rustix::fs::open(path, flags, Mode::empty())?))?;
-        Ok(Dir {
-            fd: Arc::new(fd),
-            resolver,
-        })
+        Ok(Dir { fd: Arc::new(fd), resolver })
     }
 
     /// How this directory resolves names.
@@ -89,20 +86,10 @@ impl Dir {
         }
         let fd = open_listable(|flags| {
             let flags = flags | OFlags::NOFOLLOW;
-            open_beneath(
-                self.fd.as_fd(),
-                self.resolver,
-                rel,
-                flags,
-                Mode::empty(),
-                links,
-            )
+            open_beneath(self.fd.as_fd(), self.resolver, rel, flags, Mode::empty(), links)
         })
         .map_err(|e| self.say_link(rel, e, links))?;
-        Ok(Dir {
-            fd: Arc::new(fd),
-            resolver: self.resolver,
-        })
+        Ok(Dir { fd: Arc::new(fd), resolver: self.resolver })
     }
 
     /// `ENOTDIR` is also what the kernel says of a link in the last place; tell the two apart.
@@ -112,32 +99,17 @@ impl Dir {
                 .holder(rel, links)
                 .and_then(|(dir, name)| super::meta::read(dir.as_fd(), name))
                 .is_ok_and(|m| m.kind == Kind::Symlink);
-        if is_link {
-            Refusal::Symlink.into()
-        } else {
-            error
-        }
+        if is_link { Refusal::Symlink.into() } else { error }
     }
 
     /// The directory that holds `rel`, opened only to pass through.
-    pub(super) fn holder<'a>(
-        &self,
-        rel: &'a [u8],
-        links: Links,
-    ) -> io::Result<(Holder<'_>, &'a [u8])> {
+    pub(super) fn holder<'a>(&self, rel: &'a [u8], links: Links) -> io::Result<(Holder<'_>, &'a [u8])> {
         let (parent, name) = resolve::split(rel)?;
         let holder = match parent {
             None => Holder::This(self.fd.as_fd()),
             Some(parent) => {
                 let flags = OFlags::PATH | OFlags::DIRECTORY;
-                Holder::Other(open_beneath(
-                    self.fd.as_fd(),
-                    self.resolver,
-                    parent,
-                    flags,
-                    Mode::empty(),
-                    links,
-                )?)
+                Holder::Other(open_beneath(self.fd.as_fd(), self.resolver, parent, flags, Mode::empty(), links)?)
             }
         };
         Ok((holder, name))
@@ -150,16 +122,8 @@ impl Dir {
     /// A [`Refusal`]; `NotFound`, `AlreadyExists`, `PermissionDenied`, `IsADirectory`; `ENXIO` for
     /// writing to a pipe without a reader; what the file system says.
     pub fn open_file(&self, rel: &[u8], flags: OpenFlags) -> io::Result<OwnedFd> {
-        let links = if flags.changes() {
-            Links::Refuse
-        } else {
-            Links::Beneath
-        };
-        let mode = if flags.creates() {
-            mode(flags.mode)
-        } else {
-            Mode::empty()
-        };
+        let links = if flags.changes() { Links::Refuse } else { Links::Beneath };
+        let mode = if flags.creates() { mode(flags.mode) } else { Mode::empty() };
         let open = |oflags| open_beneath(self.fd.as_fd(), self.resolver, rel, oflags, mode, links);
         let oflags = flags.oflags();
         let fd = match open(oflags) {
@@ -202,15 +166,8 @@ impl Dir {
         let fd = if is_self(rel) {
             rustix::fs::openat(&self.fd, c".", flags, Mode::empty())?
         } else {
-            open_beneath(
-                self.fd.as_fd(),
-                self.resolver,
-                rel,
-                flags,
-                Mode::empty(),
-                Links::Beneath,
-            )
-            .map_err(|e| self.say_link(rel, e, Links::Beneath))?
+            open_beneath(self.fd.as_fd(), self.resolver, rel, flags, Mode::empty(), Links::Beneath)
+                .map_err(|e| self.say_link(rel, e, Links::Beneath))?
         };
         Ok(ReadDir::new(fd))
     }
@@ -269,12 +226,7 @@ impl Dir {
     pub fn rename(&self, from: &[u8], to: &[u8]) -> io::Result<()> {
         let (from_dir, from) = self.holder(from, Links::Refuse)?;
         let (to_dir, to) = self.holder(to, Links::Refuse)?;
-        Ok(rustix::fs::renameat(
-            from_dir.as_fd(),
-            from,
-            to_dir.as_fd(),
-            to,
-        )?)
+        Ok(rustix::fs::renameat(from_dir.as_fd(), from, to_dir.as_fd(), to)?)
     }
 
     /// Renames `from` to `to` if nothing is there.
@@ -291,9 +243,7 @@ impl Dir {
         let (to_dir, to) = self.holder(to, Links::Refuse)?;
         let (from_dir, to_dir) = (from_dir.as_fd(), to_dir.as_fd());
         match rustix::fs::renameat_with(from_dir, from, to_dir, to, RenameFlags::NOREPLACE) {
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                rename_by_link(from_dir, from, to_dir, to)
-            }
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_by_link(from_dir, from, to_dir, to),
             other => Ok(other?),
         }
     }
@@ -307,13 +257,7 @@ impl Dir {
     pub fn link(&self, from: &[u8], to: &[u8]) -> io::Result<()> {
         let (from_dir, from) = self.holder(from, Links::Refuse)?;
         let (to_dir, to) = self.holder(to, Links::Refuse)?;
-        Ok(rustix::fs::linkat(
-            from_dir.as_fd(),
-            from,
-            to_dir.as_fd(),
-            to,
-            AtFlags::empty(),
-        )?)
+        Ok(rustix::fs::linkat(from_dir.as_fd(), from, to_dir.as_fd(), to, AtFlags::empty())?)
     }
 
     /// Makes `rel` a symbolic link to `target`, whatever that is: it is not looked at.

@@ -16,10 +16,7 @@ pub struct Alignment {
 }
 
 /// What to assume where the kernel does not say: no common device needs more.
-const ASSUMED: Alignment = Alignment {
-    memory: 4096,
-    offset: 4096,
-};
+const ASSUMED: Alignment = Alignment { memory: 4096, offset: 4096 };
 
 /// Turns O_DIRECT on or off. `Ok(false)` when the file system does not offer it.
 ///
@@ -62,10 +59,7 @@ pub fn direct_alignment(fd: impl AsFd) -> io::Result<Option<Alignment>> {
     let fd = fd.as_fd();
     match rustix::fs::statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
         Ok(s) if s.stx_mask & StatxFlags::DIOALIGN.bits() != 0 => {
-            let (memory, offset) = (
-                s.stx_dio_mem_align as usize,
-                u64::from(s.stx_dio_offset_align),
-            );
+            let (memory, offset) = (s.stx_dio_mem_align as usize, u64::from(s.stx_dio_offset_align));
             Ok((memory > 0 && offset > 0).then_some(Alignment { memory, offset }))
         }
         Ok(_) | Err(Errno::NOSYS | Errno::PERM) => by_trial(fd),

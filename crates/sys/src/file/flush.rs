@@ -53,13 +53,10 @@ pub fn sync_file_range(fd: impl AsFd, offset: u64, len: u64, flush: Flush) -> io
     let flags = match flush {
         Flush::Start => libc::SYNC_FILE_RANGE_WRITE,
         Flush::Wait => {
-            libc::SYNC_FILE_RANGE_WAIT_BEFORE
-                | libc::SYNC_FILE_RANGE_WRITE
-                | libc::SYNC_FILE_RANGE_WAIT_AFTER
+            libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER
         }
     };
-    let signed =
-        |n: u64| i64::try_from(n).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
+    let signed = |n: u64| i64::try_from(n).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
     let (offset, len) = (signed(offset)?, signed(len)?);
     // SAFETY: no memory is passed, and the descriptor is borrowed for the call.
     match unsafe { libc::sync_file_range(fd.as_fd().as_raw_fd(), offset, len, flags) } {

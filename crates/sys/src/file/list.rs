@@ -40,12 +40,7 @@ impl ReadDir {
     /// `fd` is a directory opened for reading, for this use alone: its position moves.
     pub(super) fn new(fd: OwnedFd) -> ReadDir {
         let space = vec![MaybeUninit::uninit(); BATCH_BYTES].into_boxed_slice();
-        ReadDir {
-            fd,
-            space,
-            batch: VecDeque::new(),
-            ended: false,
-        }
+        ReadDir { fd, space, batch: VecDeque::new(), ended: false }
     }
 
     fn fill(&mut self) -> io::Result<()> {
@@ -61,11 +56,7 @@ impl ReadDir {
                     let name = entry.file_name().to_bytes();
                     if name != b"." && name != b".." {
                         let kind = Kind::new(entry.file_type());
-                        self.batch.push_back(Entry {
-                            name: name.to_vec(),
-                            kind,
-                            ino: entry.ino(),
-                        });
+                        self.batch.push_back(Entry { name: name.to_vec(), kind, ino: entry.ino() });
                     }
                 }
             }

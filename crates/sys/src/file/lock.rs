@@ -64,12 +64,7 @@ pub fn unlock(fd: impl AsFd) -> io::Result<()> {
 fn holder(fd: BorrowedFd<'_>) -> Option<u32> {
     let meta = Meta::of(fd).ok()?;
     let table = std::fs::read_to_string("/proc/locks").ok()?;
-    holder_in(
-        &table,
-        rustix::fs::major(meta.dev),
-        rustix::fs::minor(meta.dev),
-        meta.ino,
-    )
+    holder_in(&table, rustix::fs::major(meta.dev), rustix::fs::minor(meta.dev), meta.ino)
 }
 
 /// A line is `1: FLOCK  ADVISORY  WRITE 4711 fe:01:1234 0 EOF`, device numbers in hexadecimal. Those

@@ -32,37 +32,22 @@ pub struct OpenFlags {
 impl OpenFlags {
     /// An existing file for reading.
     pub const fn read() -> OpenFlags {
-        OpenFlags {
-            read: true,
-            ..OpenFlags::NONE
-        }
+        OpenFlags { read: true, ..OpenFlags::NONE }
     }
 
     /// An existing file for writing.
     pub const fn write() -> OpenFlags {
-        OpenFlags {
-            write: true,
-            ..OpenFlags::NONE
-        }
+        OpenFlags { write: true, ..OpenFlags::NONE }
     }
 
     /// A new file for reading and writing, with these permission bits.
     pub const fn create_new(mode: u32) -> OpenFlags {
-        OpenFlags {
-            read: true,
-            write: true,
-            create_new: true,
-            mode,
-            ..OpenFlags::NONE
-        }
+        OpenFlags { read: true, write: true, create_new: true, mode, ..OpenFlags::NONE }
     }
 
     /// The same, past the page cache if possible.
     pub const fn direct(self) -> OpenFlags {
-        OpenFlags {
-            direct: true,
-            ..self
-        }
+        OpenFlags { direct: true, ..self }
     }
 
     const NONE: OpenFlags = OpenFlags {

@@ -69,13 +69,7 @@ pub(super) enum Links {
 /// Whether `dir` can resolve by the kernel.
 pub(super) fn probe(dir: BorrowedFd<'_>) -> Resolver {
     let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    match rustix::fs::openat2(
-        dir,
-        c".",
-        OFlags::PATH | OFlags::CLOEXEC,
-        Mode::empty(),
-        how,
-    ) {
+    match rustix::fs::openat2(dir, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), how) {
         Ok(_) => Resolver::Kernel,
         // ENOSYS from the kernel; EPERM and others from sandboxes.
         Err(_) => Resolver::Walk,
@@ -93,13 +87,8 @@ pub(super) fn split(rel: &[u8]) -> io::Result<(Option<&[u8]>, &[u8])> {
 
 fn check(rel: &[u8]) -> io::Result<()> {
     let plain = |part: &[u8]| !(part.is_empty() || part == b"." || part == b"..");
-    let ok =
-        rel.len() <= NAME_BYTES_MAX && !rel.contains(&0) && rel.split(|&b| b == b'/').all(plain);
-    if ok {
-        Ok(())
-    } else {
-        Err(Refusal::BadName.into())
-    }
+    let ok = rel.len() <= NAME_BYTES_MAX && !rel.contains(&0) && rel.split(|&b| b == b'/').all(plain);
+    if ok { Ok(()) } else { Err(Refusal::BadName.into()) }
 }
 
 /// Opens `rel` beneath `root`. The last component is not followed if `flags` has `NOFOLLOW`.
@@ -119,14 +108,7 @@ pub(super) fn open_beneath(
             return Err(Errno::NAMETOOLONG.into());
         };
         let from = held.as_ref().map_or(root, |fd| fd.as_fd());
-        held = Some(open_part(
-            from,
-            resolver,
-            &rest[..at],
-            PASSING,
-            Mode::empty(),
-            links,
-        )?);
+        held = Some(open_part(from, resolver, &rest[..at], PASSING, Mode::empty(), links)?);
         rest = &rest[at + 1..];
     }
     let from = held.as_ref().map_or(root, |fd| fd.as_fd());
@@ -150,13 +132,7 @@ fn open_part(
     }
 }
 
-fn by_kernel(
-    from: BorrowedFd<'_>,
-    rel: &[u8],
-    flags: OFlags,
-    mode: Mode,
-    links: Links,
-) -> io::Result<OwnedFd> {
+fn by_kernel(from: BorrowedFd<'_>, rel: &[u8], flags: OFlags, mode: Mode, links: Links) -> io::Result<OwnedFd> {
     let mut how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     how.set(ResolveFlags::NO_SYMLINKS, links == Links::Refuse);
     let mut races = 0;
@@ -182,9 +158,7 @@ fn by_walk(from: BorrowedFd<'_>, rel: &[u8], flags: OFlags, mode: Mode) -> io::R
             Some(_) => (PASSING, Mode::empty()),
             None => (flags, mode),
         };
-        let opened = rustix::io::retry_on_intr(|| {
-            rustix::fs::openat(here, part, flags | OFlags::NOFOLLOW, mode)
-        });
+        let opened = rustix::io::retry_on_intr(|| rustix::fs::openat(here, part, flags | OFlags::NOFOLLOW, mode));
         held = match opened {
             Ok(fd) => Some(fd),
             Err(Errno::LOOP) => return Err(Refusal::Symlink.into()),

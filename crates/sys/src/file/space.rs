@@ -30,12 +30,7 @@ pub fn fallocate(fd: impl AsFd, offset: u64, len: u64, keep_size: bool) -> io::R
 ///
 /// What the file system says.
 pub fn punch_hole(fd: impl AsFd, offset: u64, len: u64) -> io::Result<bool> {
-    allocate(
-        fd.as_fd(),
-        FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
-        offset,
-        len,
-    )
+    allocate(fd.as_fd(), FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, len)
 }
 
 fn allocate(fd: BorrowedFd<'_>, flags: FallocateFlags, offset: u64, len: u64) -> io::Result<bool> {
@@ -67,9 +62,7 @@ pub fn truncate(fd: impl AsFd, len: u64) -> io::Result<()> {
 ///
 /// What the file system says.
 pub fn seek_data(fd: impl AsFd, offset: u64) -> io::Result<Option<u64>> {
-    seek(fd.as_fd(), SeekFrom::Data(offset), |size| {
-        (offset < size).then_some(offset)
-    })
+    seek(fd.as_fd(), SeekFrom::Data(offset), |size| (offset < size).then_some(offset))
 }
 
 /// Where a hole begins at or after `offset`: the file's length if there is none before, `None` when
@@ -79,16 +72,10 @@ pub fn seek_data(fd: impl AsFd, offset: u64) -> io::Result<Option<u64>> {
 ///
 /// What the file system says.
 pub fn seek_hole(fd: impl AsFd, offset: u64) -> io::Result<Option<u64>> {
-    seek(fd.as_fd(), SeekFrom::Hole(offset), |size| {
-        (offset < size).then_some(size)
-    })
+    seek(fd.as_fd(), SeekFrom::Hole(offset), |size| (offset < size).then_some(size))
 }
 
-fn seek(
-    fd: BorrowedFd<'_>,
-    to: SeekFrom,
-    without_holes: impl Fn(u64) -> Option<u64>,
-) -> io::Result<Option<u64>> {
+fn seek(fd: BorrowedFd<'_>, to: SeekFrom, without_holes: impl Fn(u64) -> Option<u64>) -> io::Result<Option<u64>> {
     match rustix::fs::seek(fd, to) {
         Ok(at) => Ok(Some(at)),
         Err(Errno::NXIO) => Ok(None),

@@ -26,9 +26,7 @@ pub struct FileSystem {
 impl FileSystem {
     /// Whether the data lives on another machine, as far as the type tells.
     pub fn is_remote(&self) -> bool {
-        const REMOTE: [&str; 10] = [
-            "nfs", "lustre", "ceph", "smb", "afs", "9p", "gpfs", "beegfs", "panfs", "fuse",
-        ];
+        const REMOTE: [&str; 10] = ["nfs", "lustre", "ceph", "smb", "afs", "9p", "gpfs", "beegfs", "panfs", "fuse"];
         REMOTE.iter().any(|kind| self.name.starts_with(kind))
     }
 }
@@ -43,11 +41,7 @@ impl FileSystem {
 pub fn statfs(fd: impl AsFd) -> io::Result<FileSystem> {
     let fd = fd.as_fd();
     let s = rustix::fs::fstatfs(fd)?;
-    let fragment = if s.f_frsize > 0 {
-        s.f_frsize as u64
-    } else {
-        s.f_bsize as u64
-    };
+    let fragment = if s.f_frsize > 0 { s.f_frsize as u64 } else { s.f_bsize as u64 };
     let bytes = |blocks: u64| blocks.saturating_mul(fragment);
     let magic = s.f_type as u32;
     let name = match known(magic) {

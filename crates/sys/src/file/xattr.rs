@@ -125,11 +125,7 @@ fn gone(removed: rustix::io::Result<()>) -> io::Result<bool> {
 
 fn list(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> io::Result<Vec<Vec<u8>>> {
     match fetch(read) {
-        Ok(names) => Ok(names
-            .split(|&b| b == 0)
-            .filter(|n| !n.is_empty())
-            .map(<[u8]>::to_vec)
-            .collect()),
+        Ok(names) => Ok(names.split(|&b| b == 0).filter(|n| !n.is_empty()).map(<[u8]>::to_vec).collect()),
         Err(Errno::OPNOTSUPP) => Ok(Vec::new()),
         Err(e) => Err(e.into()),
     }

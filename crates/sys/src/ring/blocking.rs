@@ -12,10 +12,7 @@ pub(super) struct Blocking {
 
 impl Blocking {
     pub(super) fn new(capacity: usize) -> Blocking {
-        Blocking {
-            queued: VecDeque::with_capacity(capacity),
-            done: VecDeque::with_capacity(capacity),
-        }
+        Blocking { queued: VecDeque::with_capacity(capacity), done: VecDeque::with_capacity(capacity) }
     }
 
     pub(super) fn push(&mut self, slot: u32) {

@@ -62,24 +62,11 @@ fn what_is_written_is_read() {
                 assert!(ring.wait(1).unwrap() >= 1);
                 while let Some(c) = ring.poll() {
                     assert_eq!(c.result.unwrap(), CHUNK);
-                    assert_eq!(
-                        (c.range.clone(), c.offset),
-                        (256..256 + CHUNK, c.token * CHUNK as u64)
-                    );
+                    assert_eq!((c.range.clone(), c.offset), (256..256 + CHUNK, c.token * CHUNK as u64));
                     assert!(Arc::ptr_eq(&c.file, &file));
-                    assert!(
-                        c.buf[c.range.clone()]
-                            .iter()
-                            .enumerate()
-                            .all(|(i, &b)| b == pattern(c.token, i))
-                    );
+                    assert!(c.buf[c.range.clone()].iter().enumerate().all(|(i, &b)| b == pattern(c.token, i)));
                     if !write {
-                        assert!(
-                            c.buf[..256]
-                                .iter()
-                                .chain(&c.buf[256 + CHUNK..])
-                                .all(|&b| b == 0xEE)
-                        );
+                        assert!(c.buf[..256].iter().chain(&c.buf[256 + CHUNK..]).all(|&b| b == 0xEE));
                     }
                     assert!(done.insert(c.token));
                     idle.push(c.buf);
@@ -100,8 +87,7 @@ fn poll_alone_gets_there() {
         file::set_direct(&file, true).unwrap();
         let (_slab, mut buffers) = Slab::new(1, 4 * KIB).unwrap();
         assert!(ring.poll().is_none());
-        ring.submit_write(&file, 0, buffers.pop().unwrap(), 0..4 * KIB, 5)
-            .unwrap();
+        ring.submit_write(&file, 0, buffers.pop().unwrap(), 0..4 * KIB, 5).unwrap();
         let start = Instant::now();
         let done = loop {
             if let Some(done) = ring.poll() {
@@ -111,11 +97,7 @@ fn poll_alone_gets_there() {
         };
         assert_eq!((done.token, done.result.unwrap()), (5, 4 * KIB));
         assert!(ring.poll().is_none());
-        assert_eq!(
-            ring.wait(1).unwrap(),
-            0,
-            "nothing in flight is nothing to wait for"
-        );
+        assert_eq!(ring.wait(1).unwrap(), 0, "nothing in flight is nothing to wait for");
     }
 }
 
@@ -131,19 +113,14 @@ fn refusals_give_the_buffer_back() {
             assert_eq!(rejected.error.kind(), ErrorKind::InvalidInput);
             buf = rejected.buf;
         }
-        let rejected = ring
-            .submit_write(&file, u64::MAX - 3, buf, 0..8, 0)
-            .unwrap_err();
+        let rejected = ring.submit_write(&file, u64::MAX - 3, buf, 0..8, 0).unwrap_err();
         assert_eq!(rejected.error.kind(), ErrorKind::InvalidInput);
         let capacity = ring.capacity();
         assert_eq!(capacity, 2);
         ring.submit_write(&file, 0, rejected.buf, 0..8, 0).unwrap();
-        ring.submit_write(&file, 8, buffers.pop().unwrap(), 0..8, 1)
-            .unwrap();
+        ring.submit_write(&file, 8, buffers.pop().unwrap(), 0..8, 1).unwrap();
         assert!(ring.is_full());
-        let rejected = ring
-            .submit_write(&file, 16, buffers.pop().unwrap(), 0..8, 2)
-            .unwrap_err();
+        let rejected = ring.submit_write(&file, 16, buffers.pop().unwrap(), 0..8, 2).unwrap_err();
         assert_eq!(rejected.error.kind(), ErrorKind::WouldBlock);
         assert_eq!(io::Error::from(rejected).kind(), ErrorKind::WouldBlock);
         ring.wait(usize::MAX).unwrap();
@@ -186,9 +163,7 @@ fn direct_through_the_ring() {
     let dir = Dir::open(temp.path()).unwrap();
     for mut ring in rings(8) {
         for register in [false, true] {
-            let file = dir
-                .open_file(b"file", OpenFlags::create_new(0o600).direct())
-                .unwrap();
+            let file = dir.open_file(b"file", OpenFlags::create_new(0o600).direct()).unwrap();
             if !file::is_direct(&file).unwrap() {
                 return; // This file system has none.
             }
@@ -199,8 +174,7 @@ fn direct_through_the_ring() {
             }
             for (token, mut buf) in (0..).zip(buffers) {
                 buf.fill(token as u8 + 1);
-                ring.submit_write(&file, token * SIZE as u64, buf, 0..SIZE, token)
-                    .unwrap();
+                ring.submit_write(&file, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
             }
             ring.wait(8).unwrap();
             let buffers: Vec<Buffer> = std::iter::from_fn(|| ring.poll())
@@ -212,8 +186,7 @@ fn direct_through_the_ring() {
             for (token, mut buf) in (0..).zip(buffers) {
                 buf.fill(0);
                 let range = if token == 7 { 1..513 } else { 0..SIZE };
-                ring.submit_read(&file, token * SIZE as u64, buf, range, token)
-                    .unwrap();
+                ring.submit_read(&file, token * SIZE as u64, buf, range, token).unwrap();
             }
             ring.wait(8).unwrap();
             while let Some(c) = ring.poll() {
@@ -240,15 +213,11 @@ fn one_slab_is_registered_and_others_may_be_used() {
     if !ring.register(&known).unwrap() {
         return;
     }
-    assert_eq!(
-        ring.register(&other).unwrap_err().kind(),
-        ErrorKind::AlreadyExists
-    );
+    assert_eq!(ring.register(&other).unwrap_err().kind(), ErrorKind::AlreadyExists);
     let file = temp_file();
     for (token, mut buf) in (0..).zip(known_buffers.into_iter().chain(other_buffers)) {
         buf.fill(token as u8);
-        ring.submit_write(&file, token * KIB as u64, buf, 0..KIB, token)
-            .unwrap();
+        ring.submit_write(&file, token * KIB as u64, buf, 0..KIB, token).unwrap();
     }
     // The slabs' own handles may go first.
     drop((known, other));
@@ -259,12 +228,7 @@ fn one_slab_is_registered_and_others_may_be_used() {
     let content = File::from(Arc::into_inner(file).unwrap().try_clone().unwrap());
     let mut bytes = [0; 4 * KIB];
     content.read_exact_at(&mut bytes, 0).unwrap();
-    assert!(
-        bytes
-            .chunks(KIB)
-            .enumerate()
-            .all(|(i, chunk)| chunk.iter().all(|&b| b == i as u8))
-    );
+    assert!(bytes.chunks(KIB).enumerate().all(|(i, chunk)| chunk.iter().all(|&b| b == i as u8)));
 }
 
 #[test]
@@ -282,11 +246,9 @@ fn dropping_waits_for_the_disk() {
             for (token, mut buf) in (0..).zip(buffers) {
                 buf.fill(1);
                 if token % 2 == 0 {
-                    ring.submit_write(&file, token * SIZE as u64, buf, 0..SIZE, token)
-                        .unwrap();
+                    ring.submit_write(&file, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
                 } else {
-                    ring.submit_read(&file, token * SIZE as u64, buf, 0..SIZE, token)
-                        .unwrap();
+                    ring.submit_read(&file, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
                 }
             }
             if round % 3 != 0 {
@@ -322,8 +284,7 @@ fn waiting_has_an_end() {
     let (read_end, write_end) = file::pipe(0).unwrap();
     let read_end = Arc::new(read_end);
     let (_slab, mut buffers) = Slab::new(2, KIB).unwrap();
-    ring.submit_read(&read_end, 0, buffers.pop().unwrap(), 0..KIB, 9)
-        .unwrap();
+    ring.submit_read(&read_end, 0, buffers.pop().unwrap(), 0..KIB, 9).unwrap();
     let (start, span) = (Instant::now(), Duration::from_millis(30));
     assert_eq!(ring.wait_timeout(1, span).unwrap(), 0);
     assert!(start.elapsed() >= span);
@@ -335,10 +296,7 @@ fn waiting_has_an_end() {
     });
     assert_eq!(ring.wait_timeout(1, Duration::from_secs(10)).unwrap(), 1);
     let done = ring.poll().unwrap();
-    assert_eq!(
-        (done.token, done.result.unwrap(), &done.buf[..3]),
-        (9, 3, &b"abc"[..])
-    );
+    assert_eq!((done.token, done.result.unwrap(), &done.buf[..3]), (9, 3, &b"abc"[..]));
     writer.join().unwrap();
 }
 
@@ -353,12 +311,9 @@ fn an_epoll_hears_of_completions() {
     let mut events = Vec::new();
     let (read_end, write_end) = file::pipe(0).unwrap();
     let (_slab, mut buffers) = Slab::new(1, KIB).unwrap();
-    ring.submit_read(&Arc::new(read_end), 0, buffers.pop().unwrap(), 0..KIB, 1)
-        .unwrap();
+    ring.submit_read(&Arc::new(read_end), 0, buffers.pop().unwrap(), 0..KIB, 1).unwrap();
     ring.submit().unwrap();
-    epoll
-        .wait(&mut events, Some(Duration::from_millis(10)))
-        .unwrap();
+    epoll.wait(&mut events, Some(Duration::from_millis(10))).unwrap();
     assert!(events.is_empty());
     let writer = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(20));
@@ -368,9 +323,7 @@ fn an_epoll_hears_of_completions() {
     // The completion itself interrupts the waiter first, as a signal does.
     while events.is_empty() {
         assert!(start.elapsed() < Duration::from_secs(10));
-        epoll
-            .wait(&mut events, Some(Duration::from_secs(10)))
-            .unwrap();
+        epoll.wait(&mut events, Some(Duration::from_secs(10))).unwrap();
     }
     assert_eq!(ring.poll().unwrap().result.unwrap(), 1);
     writer.join().unwrap();
@@ -382,14 +335,11 @@ fn a_ring_may_move_between_threads() {
         let file = temp_file();
         let (_slab, buffers) = Slab::new(8, KIB).unwrap();
         for (token, buf) in (0..).zip(buffers) {
-            ring.submit_write(&file, token * KIB as u64, buf, 0..KIB, token)
-                .unwrap();
+            ring.submit_write(&file, token * KIB as u64, buf, 0..KIB, token).unwrap();
         }
         let done = std::thread::spawn(move || {
             ring.wait(8).unwrap();
-            std::iter::from_fn(|| ring.poll())
-                .filter(|c| matches!(c.result, Ok(KIB)))
-                .count()
+            std::iter::from_fn(|| ring.poll()).filter(|c| matches!(c.result, Ok(KIB))).count()
         });
         assert_eq!(done.join().unwrap(), 8);
     }
@@ -399,16 +349,10 @@ fn a_ring_may_move_between_threads() {
 fn sizes_are_bounded() {
     assert!(!available(false));
     assert_eq!(Ring::blocking(0).capacity(), 1);
-    assert_eq!(
-        Ring::blocking(u32::MAX).capacity(),
-        RING_ENTRIES_MAX as usize
-    );
+    assert_eq!(Ring::blocking(u32::MAX).capacity(), RING_ENTRIES_MAX as usize);
     if available(true) {
         assert_eq!(Ring::new(0).unwrap().capacity(), 1);
         assert_eq!(Ring::new(5).unwrap().capacity(), 8);
-        assert_eq!(
-            Ring::new(u32::MAX).unwrap().capacity(),
-            RING_ENTRIES_MAX as usize
-        );
+        assert_eq!(Ring::new(u32::MAX).unwrap().capacity(), RING_ENTRIES_MAX as usize);
     }
 }

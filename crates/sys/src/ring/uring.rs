@@ -24,12 +24,8 @@ pub(super) struct Uring {
 
 impl Uring {
     pub(super) fn new(entries: u32) -> io::Result<Uring> {
-        let modern = IoUring::builder()
-            .dontfork()
-            .setup_clamp()
-            .setup_coop_taskrun()
-            .setup_taskrun_flag()
-            .build(entries);
+        let modern =
+            IoUring::builder().dontfork().setup_clamp().setup_coop_taskrun().setup_taskrun_flag().build(entries);
         let ring = match modern {
             // Before Linux 5.19.
             Err(e) if e.raw_os_error() == Some(libc::EINVAL) => {
@@ -43,15 +39,9 @@ impl Uring {
         let p = ring.params();
         // Waiting with a timeout (Linux 5.11); anything older had other troubles too.
         if !p.is_feature_ext_arg() || !p.is_feature_nodrop() {
-            return Err(io::Error::new(
-                io::ErrorKind::Unsupported,
-                "io_uring of a kernel before 5.11",
-            ));
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring of a kernel before 5.11"));
         }
-        Ok(Uring {
-            ring,
-            registered: None,
-        })
+        Ok(Uring { ring, registered: None })
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -66,10 +56,7 @@ impl Uring {
 
     pub(super) fn register(&mut self, slab: &Slab) -> io::Result<bool> {
         if self.registered.is_some() {
-            return Err(io::Error::new(
-                io::ErrorKind::AlreadyExists,
-                "a slab is registered already",
-            ));
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a slab is registered already"));
         }
         let ranges = slab.iovecs();
         if ranges.is_empty() {
@@ -97,13 +84,9 @@ impl Uring {
         // `Ring::queue` checked that the length fits.
         let (ptr, len) = (bytes.as_mut_ptr(), bytes.len() as u32);
         let entry = match (op.direction, fixed) {
-            (Direction::Read, Some(i)) => opcode::ReadFixed::new(fd, ptr, len, i)
-                .offset(op.offset)
-                .build(),
+            (Direction::Read, Some(i)) => opcode::ReadFixed::new(fd, ptr, len, i).offset(op.offset).build(),
             (Direction::Read, None) => opcode::Read::new(fd, ptr, len).offset(op.offset).build(),
-            (Direction::Write, Some(i)) => opcode::WriteFixed::new(fd, ptr, len, i)
-                .offset(op.offset)
-                .build(),
+            (Direction::Write, Some(i)) => opcode::WriteFixed::new(fd, ptr, len, i).offset(op.offset).build(),
             (Direction::Write, None) => opcode::Write::new(fd, ptr, len).offset(op.offset).build(),
         }
         .user_data(u64::from(slot));
@@ -140,9 +123,7 @@ impl Uring {
                 }
                 Some(left) => {
                     let span = Timespec::from(left);
-                    self.ring
-                        .submitter()
-                        .submit_with_args(min, &SubmitArgs::new().timespec(&span))
+                    self.ring.submitter().submit_with_args(min, &SubmitArgs::new().timespec(&span))
                 }
             };
             match entered {
@@ -191,9 +172,7 @@ impl Uring {
             left += 1;
             // Reads from pipes and the like may never end: ask the kernel to stop what it can. The
             // queue was just emptied and has room for one entry per slot.
-            let cancel = opcode::AsyncCancel::new(u64::from(slot))
-                .build()
-                .user_data(CANCELLATION);
+            let cancel = opcode::AsyncCancel::new(u64::from(slot)).build().user_data(CANCELLATION);
             if queued {
                 // SAFETY: the entry refers to no memory.
                 let _ = unsafe { self.ring.submission().push(&cancel) };

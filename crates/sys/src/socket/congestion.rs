@@ -50,10 +50,7 @@ pub fn allowed_congestion() -> io::Result<Vec<String>> {
 }
 
 fn words(path: &str) -> io::Result<Vec<String>> {
-    Ok(fs::read_to_string(path)?
-        .split_ascii_whitespace()
-        .map(str::to_owned)
-        .collect())
+    Ok(fs::read_to_string(path)?.split_ascii_whitespace().map(str::to_owned).collect())
 }
 
 /// Limits the rate the kernel sends at, in bytes of TCP payload and headers per second
@@ -88,21 +85,12 @@ pub fn set_max_pacing_rate(fd: impl AsFd, bytes_per_second: u64) -> io::Result<u
 /// What the kernel says.
 pub fn max_pacing_rate(fd: impl AsFd) -> io::Result<u64> {
     let mut value = [0; 8];
-    match get_bytes(
-        fd.as_fd(),
-        libc::SOL_SOCKET,
-        libc::SO_MAX_PACING_RATE,
-        &mut value,
-    )? {
+    match get_bytes(fd.as_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, &mut value)? {
         8 => Ok(u64::from_ne_bytes(value)),
         _ => {
             let [a, b, c, d, ..] = value;
             let narrow = u32::from_ne_bytes([a, b, c, d]);
-            Ok(if narrow == u32::MAX {
-                RATE_UNLIMITED
-            } else {
-                u64::from(narrow)
-            })
+            Ok(if narrow == u32::MAX { RATE_UNLIMITED } else { u64::from(narrow) })
         }
     }
 }

@@ -22,12 +22,7 @@ pub fn open(addr: SocketAddr) -> io::Result<OwnedFd> {
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-    Ok(rustix::net::socket_with(
-        family,
-        SocketType::STREAM,
-        flags,
-        Some(ipproto::TCP),
-    )?)
+    Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?)
 }
 
 /// Connects to `remote` within `timeout`, from `local` if given (port 0: any).

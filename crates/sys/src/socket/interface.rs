@@ -12,9 +12,7 @@ use std::ptr;
 /// What the kernel says.
 pub fn interface_of(addr: IpAddr) -> io::Result<Option<String>> {
     let addr = addr.to_canonical();
-    Ok(interfaces()?
-        .into_iter()
-        .find_map(|(name, of)| (of == addr).then_some(name)))
+    Ok(interfaces()?.into_iter().find_map(|(name, of)| (of == addr).then_some(name)))
 }
 
 /// The interfaces of this host and their addresses, a pair for each address.

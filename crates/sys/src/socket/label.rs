@@ -30,10 +30,7 @@ const LABEL_MAX: u32 = 0xF_FFFF;
 pub fn set_flow_label(fd: impl AsFd, remote: SocketAddrV6, label: u32) -> io::Result<SocketAddrV6> {
     let fd = fd.as_fd();
     if label == 0 || label > LABEL_MAX {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "flow label is not 1 to 0xfffff",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "flow label is not 1 to 0xfffff"));
     }
     let request = lease(remote, label);
     set_bytes(fd, libc::IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, &request)?;

@@ -33,12 +33,7 @@ pub fn nodelay(fd: impl AsFd) -> io::Result<bool> {
 ///
 /// What the kernel says.
 pub fn set_notsent_lowat(fd: impl AsFd, bytes: u32) -> io::Result<()> {
-    set_bytes(
-        fd.as_fd(),
-        libc::IPPROTO_TCP,
-        libc::TCP_NOTSENT_LOWAT,
-        &bytes.to_ne_bytes(),
-    )
+    set_bytes(fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, &bytes.to_ne_bytes())
 }
 
 /// The mark of [`set_notsent_lowat`], in bytes; 0 where the system's default applies.
@@ -77,9 +72,7 @@ pub fn rcvlowat(fd: impl AsFd) -> io::Result<u32> {
 ///
 /// What the kernel says.
 pub fn set_user_timeout(fd: impl AsFd, span: Duration) -> io::Result<()> {
-    let ms = u32::try_from(span.as_millis())
-        .unwrap_or(i32::MAX as u32)
-        .min(i32::MAX as u32);
+    let ms = u32::try_from(span.as_millis()).unwrap_or(i32::MAX as u32).min(i32::MAX as u32);
     Ok(sockopt::set_tcp_user_timeout(fd, ms)?)
 }
 
@@ -89,9 +82,7 @@ pub fn set_user_timeout(fd: impl AsFd, span: Duration) -> io::Result<()> {
 ///
 /// What the kernel says.
 pub fn user_timeout(fd: impl AsFd) -> io::Result<Duration> {
-    Ok(Duration::from_millis(u64::from(sockopt::tcp_user_timeout(
-        fd,
-    )?)))
+    Ok(Duration::from_millis(u64::from(sockopt::tcp_user_timeout(fd)?)))
 }
 
 /// Probing of a silent connection.
@@ -173,10 +164,7 @@ pub fn set_v6only(fd: impl AsFd, on: bool) -> io::Result<()> {
 pub fn set_dscp(fd: impl AsFd, dscp: u8) -> io::Result<()> {
     let fd = fd.as_fd();
     if dscp > 63 {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "code point above 63",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "code point above 63"));
     }
     let byte = dscp << 2;
     if is_v6(fd)? {
@@ -195,11 +183,7 @@ pub fn set_dscp(fd: impl AsFd, dscp: u8) -> io::Result<()> {
 /// What the kernel says.
 pub fn dscp(fd: impl AsFd) -> io::Result<u8> {
     let fd = fd.as_fd();
-    let byte = if is_v6(fd)? {
-        sockopt::ipv6_tclass(fd)? as u8
-    } else {
-        sockopt::ip_tos(fd)?
-    };
+    let byte = if is_v6(fd)? { sockopt::ipv6_tclass(fd)? as u8 } else { sockopt::ip_tos(fd)? };
     Ok(byte >> 2)
 }
 
@@ -215,17 +199,9 @@ pub(super) fn is_v6(fd: BorrowedFd<'_>) -> io::Result<bool> {
 /// existing binding; `InvalidInput` for a name over 15 bytes.
 pub fn bind_to_device(fd: impl AsFd, interface: &str) -> io::Result<()> {
     if interface.len() >= libc::IFNAMSIZ || interface.contains('\0') {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "no name of an interface",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name of an interface"));
     }
-    set_bytes(
-        fd.as_fd(),
-        libc::SOL_SOCKET,
-        libc::SO_BINDTODEVICE,
-        interface.as_bytes(),
-    )
+    set_bytes(fd.as_fd(), libc::SOL_SOCKET, libc::SO_BINDTODEVICE, interface.as_bytes())
 }
 
 /// Acknowledges at once for now (TCP_QUICKACK); the kernel turns it off again by itself.
@@ -252,10 +228,5 @@ pub fn mss(fd: impl AsFd) -> io::Result<u32> {
 ///
 /// `InvalidInput` outside 88 to 32767.
 pub fn set_mss(fd: impl AsFd, bytes: u16) -> io::Result<()> {
-    set_int(
-        fd.as_fd(),
-        libc::IPPROTO_TCP,
-        libc::TCP_MAXSEG,
-        i32::from(bytes),
-    )
+    set_int(fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_MAXSEG, i32::from(bytes))
 }

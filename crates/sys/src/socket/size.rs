@@ -60,9 +60,6 @@ pub fn receive_buffer(fd: impl AsFd) -> io::Result<usize> {
     halved(fd.as_fd(), |fd| sockopt::socket_recv_buffer_size(fd))
 }
 
-fn halved(
-    fd: BorrowedFd<'_>,
-    get: impl Fn(BorrowedFd<'_>) -> rustix::io::Result<usize>,
-) -> io::Result<usize> {
+fn halved(fd: BorrowedFd<'_>, get: impl Fn(BorrowedFd<'_>) -> rustix::io::Result<usize>) -> io::Result<usize> {
     Ok(get(fd)? / 2)
 }

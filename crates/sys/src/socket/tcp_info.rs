@@ -171,24 +171,12 @@ impl TcpInfo {
         let u64_at = |at: usize| field(bytes, at).map_or(0, u64::from_ne_bytes);
         // Two bit fields share a byte; which end comes first depends on the machine.
         let low_first = |byte: u8| {
-            if cfg!(target_endian = "little") {
-                byte & 15
-            } else {
-                byte >> 4
-            }
+            if cfg!(target_endian = "little") { byte & 15 } else { byte >> 4 }
         };
         let high_last = |byte: u8| {
-            if cfg!(target_endian = "little") {
-                byte >> 4
-            } else {
-                byte & 15
-            }
+            if cfg!(target_endian = "little") { byte >> 4 } else { byte & 15 }
         };
-        let app_limited = if cfg!(target_endian = "little") {
-            1
-        } else {
-            0x80
-        };
+        let app_limited = if cfg!(target_endian = "little") { 1 } else { 0x80 };
         TcpInfo {
             known_bytes: bytes.len().min(SPACE_BYTES) as u16,
             state: TcpState::new(u8_at(0)),

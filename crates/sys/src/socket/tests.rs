@@ -14,13 +14,10 @@ fn nothing(_: BorrowedFd<'_>) -> std::io::Result<()> {
 
 /// Loopback, IPv6 first, where the machine has it.
 fn loopbacks() -> Vec<SocketAddr> {
-    [
-        SocketAddr::from((Ipv6Addr::LOCALHOST, 0)),
-        SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-    ]
-    .into_iter()
-    .filter(|addr| listen(*addr, 1, nothing).is_ok())
-    .collect()
+    [SocketAddr::from((Ipv6Addr::LOCALHOST, 0)), SocketAddr::from((Ipv4Addr::LOCALHOST, 0))]
+        .into_iter()
+        .filter(|addr| listen(*addr, 1, nothing).is_ok())
+        .collect()
 }
 
 fn wait(fd: &OwnedFd, interest: Interest) -> Event {
@@ -62,18 +59,12 @@ fn data_goes_both_ways_and_ends() {
         }
         assert_eq!(peek(&server, &mut buf).unwrap(), 11);
         let (a, b) = buf.split_at_mut(4);
-        assert_eq!(
-            recvv(&server, &mut [IoSliceMut::new(a), IoSliceMut::new(b)]).unwrap(),
-            11
-        );
+        assert_eq!(recvv(&server, &mut [IoSliceMut::new(a), IoSliceMut::new(b)]).unwrap(), 11);
         assert_eq!(&buf[..11], b"hello world");
         shutdown(&client, Shutdown::Write).unwrap();
         assert!(wait(&server, Interest::READ).hangup);
         assert_eq!(recv(&server, &mut buf).unwrap(), 0);
-        assert_eq!(
-            send(&client, b"x", false).unwrap_err().kind(),
-            ErrorKind::BrokenPipe
-        );
+        assert_eq!(send(&client, b"x", false).unwrap_err().kind(), ErrorKind::BrokenPipe);
         assert_eq!(send(&server, b"still", false).unwrap(), 5);
         wait(&client, Interest::READ);
         assert_eq!(recv(&client, &mut buf).unwrap(), 5);
@@ -95,8 +86,7 @@ fn more_slices_than_the_kernel_takes() {
     let mut got = 0;
     while got < 6000 {
         wait(&server, Interest::READ);
-        let mut slices: Vec<IoSliceMut<'_>> =
-            bytes[got..].chunks_mut(2).map(IoSliceMut::new).collect();
+        let mut slices: Vec<IoSliceMut<'_>> = bytes[got..].chunks_mut(2).map(IoSliceMut::new).collect();
         got += recvv(&server, &mut slices).unwrap();
     }
     assert!(bytes.chunks(2).all(|c| c == b"ab"));
@@ -118,10 +108,7 @@ fn a_full_socket_says_so() {
     }
     let queued = outq(&client).unwrap();
     let there = inq(&server).unwrap();
-    assert!(
-        queued > 0 && there > 0 && queued + there >= sent,
-        "{queued} {there} {sent}"
-    );
+    assert!(queued > 0 && there > 0 && queued + there >= sent, "{queued} {there} {sent}");
     let info = tcp_info(&client).unwrap();
     assert!(u64::from(info.notsent_bytes) <= queued);
     assert!(wait(&server, Interest::READ).readable);
@@ -174,27 +161,13 @@ fn connecting_has_an_end() {
 fn connecting_from_an_address() {
     let listener = listen(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), 4, nothing).unwrap();
     let local = SocketAddr::from(([127, 0, 0, 77], 0));
-    let fd = connect(
-        local_addr(&listener).unwrap(),
-        Some(local),
-        SECONDS,
-        nothing,
-    )
-    .unwrap();
+    let fd = connect(local_addr(&listener).unwrap(), Some(local), SECONDS, nothing).unwrap();
     let bound = local_addr(&fd).unwrap();
     assert_eq!(bound.ip(), local.ip());
     assert_ne!(bound.port(), 0);
-    assert_eq!(
-        interface_of(Ipv4Addr::LOCALHOST.into()).unwrap().as_deref(),
-        Some("lo")
-    );
+    assert_eq!(interface_of(Ipv4Addr::LOCALHOST.into()).unwrap().as_deref(), Some("lo"));
     assert_eq!(interface_of([192, 0, 2, 1].into()).unwrap(), None);
-    assert!(
-        interfaces()
-            .unwrap()
-            .iter()
-            .any(|(name, addr)| name == "lo" && addr.is_loopback())
-    );
+    assert!(interfaces().unwrap().iter().any(|(name, addr)| name == "lo" && addr.is_loopback()));
 }
 
 #[test]
@@ -203,27 +176,10 @@ fn one_listener_serves_both_families() {
         return;
     };
     let port = local_addr(&listener).unwrap().port();
-    connect(
-        SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-        None,
-        SECONDS,
-        nothing,
-    )
-    .unwrap();
-    let only = listen(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), 4, |fd| {
-        set_v6only(fd, true)
-    })
-    .unwrap();
+    connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), None, SECONDS, nothing).unwrap();
+    let only = listen(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)), 4, |fd| set_v6only(fd, true)).unwrap();
     let port = local_addr(&only).unwrap().port();
-    assert!(
-        connect(
-            SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-            None,
-            SECONDS,
-            nothing
-        )
-        .is_err()
-    );
+    assert!(connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), None, SECONDS, nothing).is_err());
 }
 
 #[test]
@@ -240,11 +196,7 @@ fn options_are_what_was_set() {
         assert_eq!(user_timeout(&fd).unwrap(), Duration::from_millis(12_345));
         set_user_timeout(&fd, Duration::MAX).unwrap();
         assert_eq!(keepalive(&fd).unwrap(), None);
-        let k = Keepalive {
-            idle: Duration::from_secs(30),
-            interval: Duration::from_secs(5),
-            count: 4,
-        };
+        let k = Keepalive { idle: Duration::from_secs(30), interval: Duration::from_secs(5), count: 4 };
         set_keepalive(&fd, Some(k)).unwrap();
         assert_eq!(keepalive(&fd).unwrap(), Some(k));
         set_keepalive(&fd, None).unwrap();
@@ -254,10 +206,7 @@ fn options_are_what_was_set() {
             set_dscp(&fd, value).unwrap();
             assert_eq!(dscp(&fd).unwrap(), value);
         }
-        assert_eq!(
-            set_dscp(&fd, 64).unwrap_err().kind(),
-            ErrorKind::InvalidInput
-        );
+        assert_eq!(set_dscp(&fd, 64).unwrap_err().kind(), ErrorKind::InvalidInput);
         set_quickack(&fd, true).unwrap();
         assert!(mss(&fd).unwrap() > 500);
         set_reuseport(&fd, true).unwrap();
@@ -265,18 +214,8 @@ fn options_are_what_was_set() {
     let fd = open(loopbacks()[0]).unwrap();
     set_mss(&fd, 1000).unwrap();
     assert!(set_mss(&fd, 1).is_err());
-    assert_eq!(
-        bind_to_device(&fd, "no-such-if")
-            .unwrap_err()
-            .raw_os_error(),
-        Some(libc::ENODEV)
-    );
-    assert_eq!(
-        bind_to_device(&fd, "a-name-far-too-long")
-            .unwrap_err()
-            .kind(),
-        ErrorKind::InvalidInput
-    );
+    assert_eq!(bind_to_device(&fd, "no-such-if").unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    assert_eq!(bind_to_device(&fd, "a-name-far-too-long").unwrap_err().kind(), ErrorKind::InvalidInput);
     if bind_to_device(&fd, "lo").is_ok() {
         // Undoing it takes a privilege that binding at first does not.
         let undone = bind_to_device(&fd, "");
@@ -309,10 +248,7 @@ fn congestion_control_by_name() {
         set_congestion(&fd, name).unwrap();
         assert_eq!(&congestion(&fd).unwrap(), name);
     }
-    assert_eq!(
-        set_congestion(&fd, "nonesuch").unwrap_err().kind(),
-        ErrorKind::NotFound
-    );
+    assert_eq!(set_congestion(&fd, "nonesuch").unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]
@@ -322,15 +258,9 @@ fn pacing_is_set_and_holds() {
         let (client, server) = pair(addr);
         assert_eq!(max_pacing_rate(&client).unwrap(), RATE_UNLIMITED);
         // Above 32 bits: 400 Gb/s.
-        assert_eq!(
-            set_max_pacing_rate(&client, 50_000_000_000).unwrap(),
-            50_000_000_000
-        );
+        assert_eq!(set_max_pacing_rate(&client, 50_000_000_000).unwrap(), 50_000_000_000);
         assert_eq!(max_pacing_rate(&client).unwrap(), 50_000_000_000);
-        assert_eq!(
-            set_max_pacing_rate(&client, RATE_UNLIMITED).unwrap(),
-            RATE_UNLIMITED
-        );
+        assert_eq!(set_max_pacing_rate(&client, RATE_UNLIMITED).unwrap(), RATE_UNLIMITED);
         assert_eq!(set_max_pacing_rate(&client, RATE).unwrap(), RATE);
         let reader = std::thread::spawn(move || {
             let mut buf = vec![0; 1 << 20];
@@ -350,11 +280,7 @@ fn pacing_is_set_and_holds() {
             let _ = send(&client, &block, false);
         }
         let info = tcp_info(&client).unwrap();
-        assert!(
-            info.busy_time_us > 1_000_000,
-            "{} us busy",
-            info.busy_time_us
-        );
+        assert!(info.busy_time_us > 1_000_000, "{} us busy", info.busy_time_us);
         let acked = info.bytes_acked as f64;
         let rate = acked / start.elapsed().as_secs_f64();
         // The first round trips are not paced by the limit yet; machines under test are busy.
@@ -387,17 +313,10 @@ fn tcp_info_counts_what_was_sent() {
         }
         let (c, s) = (tcp_info(&client).unwrap(), tcp_info(&server).unwrap());
         assert!(c.known_bytes >= 192);
-        assert_eq!(
-            (c.state, s.state),
-            (TcpState::Established, TcpState::Established)
-        );
+        assert_eq!((c.state, s.state), (TcpState::Established, TcpState::Established));
         assert_eq!(s.bytes_received, LEN as u64);
         // The handshake counts as one byte.
-        assert!(
-            (LEN as u64..=LEN as u64 + 1).contains(&c.bytes_acked),
-            "{}",
-            c.bytes_acked
-        );
+        assert!((LEN as u64..=LEN as u64 + 1).contains(&c.bytes_acked), "{}", c.bytes_acked);
         assert!(c.bytes_sent >= LEN as u64 && c.bytes_sent - c.bytes_retrans <= LEN as u64 + 1);
         assert!(c.rtt_us > 0 && c.rtt_us < 5_000_000 && c.min_rtt_us <= c.rtt_us * 10);
         assert!(c.snd_cwnd > 0 && c.snd_mss > 500 && c.snd_wnd > 0 && c.reordering >= 3);
@@ -431,13 +350,7 @@ fn short_structures_are_read_as_far_as_they_go() {
             assert_eq!(part.rcv_wnd, 0);
         }
     }
-    assert_eq!(
-        TcpInfo::parse(&[]),
-        TcpInfo {
-            state: TcpState::Other(0),
-            ..TcpInfo::default()
-        }
-    );
+    assert_eq!(TcpInfo::parse(&[]), TcpInfo { state: TcpState::Other(0), ..TcpInfo::default() });
 }
 
 #[test]
@@ -446,15 +359,10 @@ fn flow_labels_are_sent() {
         return;
     };
     let listener = listen(v6.into(), 4, nothing).unwrap();
-    let SocketAddr::V6(remote) = local_addr(&listener).unwrap() else {
-        unreachable!()
-    };
+    let SocketAddr::V6(remote) = local_addr(&listener).unwrap() else { unreachable!() };
     for bad in [0, 0x10_0000, u32::MAX] {
         let fd = open(remote.into()).unwrap();
-        assert_eq!(
-            set_flow_label(&fd, remote, bad).unwrap_err().kind(),
-            ErrorKind::InvalidInput
-        );
+        assert_eq!(set_flow_label(&fd, remote, bad).unwrap_err().kind(), ErrorKind::InvalidInput);
     }
     const LABEL: u32 = 0x12345;
     let labelled = SocketAddrV6::new(*remote.ip(), remote.port(), LABEL, 0);

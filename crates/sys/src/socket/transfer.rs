@@ -16,9 +16,7 @@ const SLICES_MAX: usize = 1024;
 /// `WouldBlock` when the socket is full; `BrokenPipe`, `ConnectionReset`, `TimedOut`.
 pub fn send(fd: impl AsFd, bytes: &[u8], more: bool) -> io::Result<usize> {
     let fd = fd.as_fd();
-    Ok(retry_on_intr(|| {
-        rustix::net::send(fd, bytes, send_flags(more))
-    })?)
+    Ok(retry_on_intr(|| rustix::net::send(fd, bytes, send_flags(more)))?)
 }
 
 /// Sends what fits now of several slices in turn (the first 1024).
@@ -29,14 +27,7 @@ pub fn send(fd: impl AsFd, bytes: &[u8], more: bool) -> io::Result<usize> {
 pub fn sendv(fd: impl AsFd, slices: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
     let fd = fd.as_fd();
     let slices = &slices[..slices.len().min(SLICES_MAX)];
-    Ok(retry_on_intr(|| {
-        rustix::net::sendmsg(
-            fd,
-            slices,
-            &mut SendAncillaryBuffer::default(),
-            send_flags(more),
-        )
-    })?)
+    Ok(retry_on_intr(|| rustix::net::sendmsg(fd, slices, &mut SendAncillaryBuffer::default(), send_flags(more)))?)
 }
 
 fn send_flags(more: bool) -> SendFlags {
@@ -78,14 +69,8 @@ pub fn recvv(fd: impl AsFd, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> 
     let fd = fd.as_fd();
     let count = slices.len().min(SLICES_MAX);
     let slices = &mut slices[..count];
-    let message = retry_on_intr(|| {
-        rustix::net::recvmsg(
-            fd,
-            slices,
-            &mut RecvAncillaryBuffer::default(),
-            RecvFlags::DONTWAIT,
-        )
-    })?;
+    let message =
+        retry_on_intr(|| rustix::net::recvmsg(fd, slices, &mut RecvAncillaryBuffer::default(), RecvFlags::DONTWAIT))?;
     Ok(message.bytes)
 }
 
@@ -99,11 +84,7 @@ pub fn outq(fd: impl AsFd) -> io::Result<u64> {
     let mut bytes: libc::c_int = 0;
     // SIOCOUTQ has the number of TIOCOUTQ. SAFETY: the kernel writes one int, live for the call.
     let result = unsafe { libc::ioctl(fd.as_fd().as_raw_fd(), libc::TIOCOUTQ as _, &mut bytes) };
-    if result == 0 {
-        Ok(bytes.max(0) as u64)
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    if result == 0 { Ok(bytes.max(0) as u64) } else { Err(io::Error::last_os_error()) }
 }
 
 /// How many bytes were received and not read yet.

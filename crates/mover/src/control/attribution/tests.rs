@@ -31,7 +31,9 @@ fn check(named: Limit, why: &str, change: impl Fn(&mut Second)) {
 #[test]
 fn the_set_point() {
     check(RateLimit, "reached", |s| s.held = per(990));
-    check(RateLimit, "reached, whatever else", |s| (s.held, s.source.empty, s.destination.starved) = (per(500), per(900), per(900)));
+    check(RateLimit, "reached, whatever else", |s| {
+        (s.held, s.source.empty, s.destination.starved) = (per(500), per(900), per(900))
+    });
     check(NetworkPath, "a larger shortfall has another cause", |s| s.held = per(499));
 }
 
@@ -43,13 +45,18 @@ fn nothing_to_send() {
         quiet(s);
         s.outstanding = false;
     });
-    assert_eq!(attribute(&Second { source: Source { empty: per(1000), ..Source::default() }, ..Second::default() }), Idle);
+    assert_eq!(
+        attribute(&Second { source: Source { empty: per(1000), ..Source::default() }, ..Second::default() }),
+        Idle
+    );
 }
 
 #[test]
 fn the_destination_has_no_buffer() {
     check(DestinationDisk, "writers are busy", |s| (s.destination.starved, s.destination.disk) = (per(700), per(900)));
-    check(DestinationCpu, "writers wait for the host", |s| (s.destination.starved, s.destination.host) = (per(700), per(980)));
+    check(DestinationCpu, "writers wait for the host", |s| {
+        (s.destination.starved, s.destination.host) = (per(700), per(980))
+    });
     check(Latency, "a commit", |s| s.destination.starved = per(700));
     check(DestinationDisk, "the source runs dry of buffers then, but is not the cause", |s| {
         (s.destination.starved, s.destination.disk, s.source.empty) = (per(700), per(900), per(900));
@@ -59,8 +66,12 @@ fn the_destination_has_no_buffer() {
 #[test]
 fn no_parcel_is_ready() {
     check(SourceDisk, "readers are busy", |s| (s.source.empty, s.source.readers) = (per(700), per(990)));
-    check(SourceDisk, "and nothing arrived yet", |s| (s.moved, s.source.empty, s.source.readers) = (false, per(700), per(990)));
-    check(SourceCpu, "readers hash", |s| (s.source.empty, s.source.readers, s.source.hashing) = (per(700), per(990), per(800)));
+    check(SourceDisk, "and nothing arrived yet", |s| {
+        (s.moved, s.source.empty, s.source.readers) = (false, per(700), per(990))
+    });
+    check(SourceCpu, "readers hash", |s| {
+        (s.source.empty, s.source.readers, s.source.hashing) = (per(700), per(990), per(800))
+    });
     check(SourceCpu, "the host is full", |s| (s.source.empty, s.source.host) = (per(700), per(990)));
     check(Latency, "readers wait for what is wanted", |s| (s.source.empty, s.source.readers) = (per(700), per(100)));
 }

@@ -44,7 +44,15 @@ pub(super) struct Gate {
 
 impl Gate {
     pub(super) fn new(now: Duration) -> Gate {
-        Gate { slots_ps: vec![0; SLOTS], slot: slot_of(now), booked_ps: 0, bucket_ps: BURST_PS / 4, filled: now, returned_ps: 0, waiting_ps: 0 }
+        Gate {
+            slots_ps: vec![0; SLOTS],
+            slot: slot_of(now),
+            booked_ps: 0,
+            bucket_ps: BURST_PS / 4,
+            filled: now,
+            returned_ps: 0,
+            waiting_ps: 0,
+        }
     }
 
     /// What may be taken now, if it is taken in pieces of `take_ps`: nothing, or at least one piece.

@@ -103,25 +103,32 @@ fn paths_longer_than_the_protocol_carries_are_told() {
 #[test]
 fn many_subdirectories_are_walked_in_between() {
     let tree = Tree::new();
-    let (wide, deep) = (DIRS_PENDING_MAX + 2000, 40);
-    tree.dir("top");
-    let top = tree.root().open_dir(b"top").unwrap();
+    let (max, wide, deep) = (100, 350, 12);
     for i in 0..wide {
-        top.mkdir(format!("{i}").as_bytes(), 0o755).unwrap();
+        tree.dir(format!("top/{i}"));
     }
     // What is found below while the limit is reached is announced in small slices.
     let mut path = "top/7".to_owned();
     for _ in 0..deep {
-        for i in 0..20 {
+        for i in 0..40 {
             tree.dir(format!("{path}/{i}"));
         }
         path += "/7";
     }
-    let events = tree.scan(&[source("top")], ScanOptions::default());
-    assert_eq!(entries(&events).len(), 1 + wide + deep * 20);
+    let mut scanner = tree.scanner(&[source("top")], ScanOptions::default());
+    scanner.dirs_pending_max = max;
+    let events: Vec<_> = scanner.collect();
+    assert_eq!(entries(&events).len(), 1 + wide + deep * 40);
     let open_max = check(&events);
-    assert!(open_max > DIRS_PENDING_MAX, "the limit is met: {open_max}");
-    assert!(open_max <= DIRS_PENDING_MAX + (deep + 2) * 17, "{open_max} were open");
+    // The ones pending, and on each level a slice and the one that is walked.
+    assert!((max..max + (deep + 2) * 17).contains(&open_max), "{open_max} were open");
+    assert!(!lines(&events).iter().any(|l| l.starts_with(['!', '~'])));
+}
+
+#[test]
+fn a_scanner_can_go_to_a_thread() {
+    fn sends<T: Send + 'static>(_: &T) {}
+    sends(&Tree::new().scanner(&[], ScanOptions::default()));
 }
 
 #[test]

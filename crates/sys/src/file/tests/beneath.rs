@@ -13,34 +13,14 @@ fn refused<T: std::fmt::Debug>(result: std::io::Result<T>) -> Refusal {
 
 /// Every operation that takes a name, on that name.
 fn every(dir: &Dir, rel: &[u8]) -> Vec<(&'static str, std::io::Result<()>)> {
-    let write = OpenFlags {
-        write: true,
-        ..OpenFlags::default()
-    };
-    let create = OpenFlags {
-        create: true,
-        mode: 0o600,
-        ..write
-    };
+    let write = OpenFlags { write: true, ..OpenFlags::default() };
+    let create = OpenFlags { create: true, mode: 0o600, ..write };
     vec![
         ("read", dir.open_file(rel, OpenFlags::read()).map(drop)),
-        (
-            "follow",
-            dir.open_file(
-                rel,
-                OpenFlags {
-                    follow: true,
-                    ..OpenFlags::read()
-                },
-            )
-            .map(drop),
-        ),
+        ("follow", dir.open_file(rel, OpenFlags { follow: true, ..OpenFlags::read() }).map(drop)),
         ("write", dir.open_file(rel, write).map(drop)),
         ("create", dir.open_file(rel, create).map(drop)),
-        (
-            "create_new",
-            dir.open_file(rel, OpenFlags::create_new(0o600)).map(drop),
-        ),
+        ("create_new", dir.open_file(rel, OpenFlags::create_new(0o600)).map(drop)),
         ("parent", dir.parent(rel).map(drop)),
         ("mkdir", dir.mkdir(rel, 0o700)),
         ("rename from", dir.rename(rel, b"taken")),
@@ -57,15 +37,9 @@ fn every(dir: &Dir, rel: &[u8]) -> Vec<(&'static str, std::io::Result<()>)> {
         ("times", dir.set_times_nofollow(rel, Times::mtime(0))),
         ("chown", dir.chown_nofollow(rel, Owner::default())),
         ("list xattrs", dir.list_xattrs_nofollow(rel).map(drop)),
-        (
-            "get xattr",
-            dir.get_xattr_nofollow(rel, b"user.x").map(drop),
-        ),
+        ("get xattr", dir.get_xattr_nofollow(rel, b"user.x").map(drop)),
         ("set xattr", dir.set_xattr_nofollow(rel, b"user.x", b"y")),
-        (
-            "remove xattr",
-            dir.remove_xattr_nofollow(rel, b"user.x").map(drop),
-        ),
+        ("remove xattr", dir.remove_xattr_nofollow(rel, b"user.x").map(drop)),
     ]
 }
 
@@ -106,12 +80,7 @@ fn bad_names_are_refused_everywhere() {
         for rel in bad {
             for (what, result) in every(&dir, rel).into_iter().chain(of_itself_too(&dir, rel)) {
                 let shown = String::from_utf8_lossy(&rel[..rel.len().min(20)]);
-                assert_eq!(
-                    refused(result),
-                    Refusal::BadName,
-                    "{what} {shown:?} {:?}",
-                    dir.resolver()
-                );
+                assert_eq!(refused(result), Refusal::BadName, "{what} {shown:?} {:?}", dir.resolver());
             }
         }
         // An empty name and a dot mean the directory itself to some, and nothing to the others.
@@ -140,12 +109,7 @@ fn links_on_the_way_out_are_refused_everywhere() {
     symlink("../..", root.join("sub/up")).unwrap();
     symlink("/proc/self/root", root.join("magic")).unwrap();
     symlink("loop", root.join("loop")).unwrap();
-    let etc = temp
-        .path()
-        .to_str()
-        .unwrap()
-        .trim_start_matches('/')
-        .to_owned();
+    let etc = temp.path().to_str().unwrap().trim_start_matches('/').to_owned();
     let through_slash = format!("slash/{etc}/secret");
     let through_magic = format!("magic/{etc}/secret");
     let ways: [&[u8]; 6] = [
@@ -166,14 +130,8 @@ fn links_on_the_way_out_are_refused_everywhere() {
         }
     }
     assert_eq!(fs::read(temp.path().join("secret")).unwrap(), b"precious");
-    assert_eq!(
-        fs::read(temp.path().join("outside/secret")).unwrap(),
-        b"precious"
-    );
-    assert_eq!(
-        fs::read_dir(temp.path().join("outside")).unwrap().count(),
-        1
-    );
+    assert_eq!(fs::read(temp.path().join("outside/secret")).unwrap(), b"precious");
+    assert_eq!(fs::read_dir(temp.path().join("outside")).unwrap().count(), 1);
 }
 
 #[test]
@@ -188,18 +146,9 @@ fn the_last_component_is_not_followed() {
     symlink("../outside", root.join("outdir")).unwrap();
     for dir in both(&root) {
         for rel in [&b"out"[..], b"in"] {
-            assert_eq!(
-                refused(dir.open_file(rel, OpenFlags::read())),
-                Refusal::Symlink
-            );
-            assert_eq!(
-                refused(dir.open_file(rel, OpenFlags::write())),
-                Refusal::Symlink
-            );
-            let create = OpenFlags {
-                create: true,
-                ..OpenFlags::write()
-            };
+            assert_eq!(refused(dir.open_file(rel, OpenFlags::read())), Refusal::Symlink);
+            assert_eq!(refused(dir.open_file(rel, OpenFlags::write())), Refusal::Symlink);
+            let create = OpenFlags { create: true, ..OpenFlags::write() };
             assert_eq!(refused(dir.open_file(rel, create)), Refusal::Symlink);
             assert_eq!(refused(dir.chmod(rel, 0o777)), Refusal::Symlink);
             assert_eq!(dir.stat(rel).unwrap().kind, Kind::Symlink);
@@ -207,34 +156,20 @@ fn the_last_component_is_not_followed() {
             assert!(new.is_err(), "a link is in the way");
         }
         for rel in [&b"insub"[..], b"outdir"] {
-            assert_eq!(
-                refused(dir.open_dir(rel)),
-                Refusal::Symlink,
-                "{:?}",
-                dir.resolver()
-            );
+            assert_eq!(refused(dir.open_dir(rel)), Refusal::Symlink, "{:?}", dir.resolver());
             assert_eq!(refused(dir.read_dir(rel).map(drop)), Refusal::Symlink);
             assert_eq!(refused(dir.mkdir_all(rel, 0o700)), Refusal::Symlink);
         }
         assert_eq!(dir.readlink(b"out").unwrap(), b"../secret");
-        let follow = OpenFlags {
-            follow: true,
-            ..OpenFlags::read()
-        };
+        let follow = OpenFlags { follow: true, ..OpenFlags::read() };
         assert!(Refusal::of(&dir.open_file(b"out", follow).unwrap_err()).is_some());
-        assert_eq!(
-            dir.open_dir(b"inside").unwrap_err().kind(),
-            ErrorKind::NotADirectory
-        );
+        assert_eq!(dir.open_dir(b"inside").unwrap_err().kind(), ErrorKind::NotADirectory);
     }
     let [kernel, walk] = both(&root);
     if kernel.resolver() == Resolver::Walk {
         return; // This kernel has no `openat2`.
     }
-    let follow = OpenFlags {
-        follow: true,
-        ..OpenFlags::read()
-    };
+    let follow = OpenFlags { follow: true, ..OpenFlags::read() };
     assert_eq!(refused(kernel.open_file(b"out", follow)), Refusal::Outside);
     let fd = kernel.open_file(b"in", follow).unwrap();
     let mut content = [0; 16];
@@ -258,10 +193,7 @@ fn links_that_stay_beneath_serve_looking_and_not_changing() {
     for rel in [&b"short/file"[..], b"a/b/dots/file"] {
         assert_eq!(kernel.stat(rel).unwrap().size, 1);
         kernel.open_file(rel, OpenFlags::read()).unwrap();
-        assert_eq!(
-            refused(kernel.open_file(rel, OpenFlags::write())),
-            Refusal::Symlink
-        );
+        assert_eq!(refused(kernel.open_file(rel, OpenFlags::write())), Refusal::Symlink);
         assert_eq!(refused(kernel.parent(rel)), Refusal::Symlink);
         assert_eq!(refused(kernel.unlink(rel)), Refusal::Symlink);
         assert_eq!(refused(walk.stat(rel)), Refusal::Symlink);
@@ -281,17 +213,11 @@ fn a_subdirectory_is_a_root_of_its_own() {
     for dir in both(&root) {
         let b = dir.open_dir(b"a").unwrap().open_dir(b"b").unwrap();
         assert_eq!(b.resolver(), dir.resolver());
-        let follow = OpenFlags {
-            follow: true,
-            ..OpenFlags::read()
-        };
+        let follow = OpenFlags { follow: true, ..OpenFlags::read() };
         assert!(Refusal::of(&b.open_file(b"top", follow).unwrap_err()).is_some());
     }
     // From further up it stays beneath.
-    let follow = OpenFlags {
-        follow: true,
-        ..OpenFlags::read()
-    };
+    let follow = OpenFlags { follow: true, ..OpenFlags::read() };
     let [kernel, _] = both(&root);
     assert!(kernel.resolver() == Resolver::Walk || kernel.open_file(b"a/b/top", follow).is_ok());
 }
@@ -306,18 +232,12 @@ fn errors_of_the_system_are_not_refusals() {
             (dir.stat(b"none/x").unwrap_err(), ErrorKind::NotFound),
             (dir.stat(b"file/x").unwrap_err(), ErrorKind::NotADirectory),
             (dir.open_dir(b"file").unwrap_err(), ErrorKind::NotADirectory),
-            (
-                dir.mkdir(b"file", 0o700).unwrap_err(),
-                ErrorKind::AlreadyExists,
-            ),
+            (dir.mkdir(b"file", 0o700).unwrap_err(), ErrorKind::AlreadyExists),
         ] {
             assert_eq!(Refusal::of(&error), None);
             assert_eq!(error.kind(), kind, "{:?}", dir.resolver());
         }
     }
     assert!(Dir::open(temp.path().join("file")).is_err());
-    assert_eq!(
-        Dir::open(temp.path().join("none")).unwrap_err().kind(),
-        ErrorKind::NotFound
-    );
+    assert_eq!(Dir::open(temp.path().join("none")).unwrap_err().kind(), ErrorKind::NotFound);
 }

@@ -8,13 +8,7 @@ use crate::buffer::Slab;
 
 fn file_in(temp: &TempDir) -> std::os::fd::OwnedFd {
     let dir = Dir::open(temp.path()).unwrap();
-    let flags = OpenFlags {
-        create: true,
-        truncate: true,
-        read: true,
-        mode: 0o600,
-        ..OpenFlags::write()
-    };
+    let flags = OpenFlags { create: true, truncate: true, read: true, mode: 0o600, ..OpenFlags::write() };
     dir.open_file(b"file", flags).unwrap()
 }
 
@@ -34,13 +28,7 @@ fn positions_and_the_end() {
     assert_eq!(read_exact_at(&fd, &mut buf, 0).unwrap(), 3);
     assert!(read_exact_at(&fd, &mut buf, u64::MAX).is_err());
     assert!(write_all_at(&fd, b"x", u64::MAX).is_err());
-    for advice in [
-        Advice::Sequential,
-        Advice::Random,
-        Advice::WillNeed,
-        Advice::DontNeed,
-        Advice::NoReuse,
-    ] {
+    for advice in [Advice::Sequential, Advice::Random, Advice::WillNeed, Advice::DontNeed, Advice::NoReuse] {
         fadvise(&fd, 0, 0, advice).unwrap();
     }
 }
@@ -49,56 +37,20 @@ fn positions_and_the_end() {
 fn flags_of_opening() {
     let temp = tempfile::tempdir().unwrap();
     let dir = Dir::open(temp.path()).unwrap();
-    let append = OpenFlags {
-        append: true,
-        create: true,
-        mode: 0o600,
-        ..OpenFlags::default()
-    };
+    let append = OpenFlags { append: true, create: true, mode: 0o600, ..OpenFlags::default() };
     let fd = dir.open_file(b"log", append).unwrap();
     rustix::io::write(&fd, b"ab").unwrap();
-    let fd = dir
-        .open_file(
-            b"log",
-            OpenFlags {
-                create: false,
-                ..append
-            },
-        )
-        .unwrap();
+    let fd = dir.open_file(b"log", OpenFlags { create: false, ..append }).unwrap();
     rustix::io::write(&fd, b"c").unwrap();
     assert_eq!(fs::read(temp.path().join("log")).unwrap(), b"abc");
-    let error = dir
-        .open_file(b"log", OpenFlags::create_new(0o600))
-        .unwrap_err();
+    let error = dir.open_file(b"log", OpenFlags::create_new(0o600)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AlreadyExists);
-    dir.open_file(
-        b"log",
-        OpenFlags {
-            truncate: true,
-            ..OpenFlags::write()
-        },
-    )
-    .unwrap();
+    dir.open_file(b"log", OpenFlags { truncate: true, ..OpenFlags::write() }).unwrap();
     assert_eq!(fs::read(temp.path().join("log")).unwrap(), b"");
-    let fd = dir
-        .open_file(
-            b"log",
-            OpenFlags {
-                no_atime: true,
-                ..OpenFlags::read()
-            },
-        )
-        .unwrap();
-    assert_eq!(
-        write_all_at(&fd, b"x", 0).unwrap_err().raw_os_error(),
-        Some(libc::EBADF)
-    );
+    let fd = dir.open_file(b"log", OpenFlags { no_atime: true, ..OpenFlags::read() }).unwrap();
+    assert_eq!(write_all_at(&fd, b"x", 0).unwrap_err().raw_os_error(), Some(libc::EBADF));
     let flags = rustix::fs::fcntl_getfl(&fd).unwrap();
-    assert!(
-        !flags.contains(rustix::fs::OFlags::NONBLOCK),
-        "reads through a ring would not wait"
-    );
+    assert!(!flags.contains(rustix::fs::OFlags::NONBLOCK), "reads through a ring would not wait");
     let cloexec = rustix::io::fcntl_getfd(&fd).unwrap();
     assert!(cloexec.contains(rustix::io::FdFlags::CLOEXEC));
 }
@@ -107,9 +59,7 @@ fn flags_of_opening() {
 fn direct_reads_and_writes() {
     let temp = tempfile::tempdir().unwrap();
     let dir = Dir::open(temp.path()).unwrap();
-    let fd = dir
-        .open_file(b"file", OpenFlags::create_new(0o600).direct())
-        .unwrap();
+    let fd = dir.open_file(b"file", OpenFlags::create_new(0o600).direct()).unwrap();
     let Some(alignment) = direct_alignment(&fd).unwrap() else {
         assert!(!is_direct(&fd).unwrap());
         return; // This file system has none.
@@ -117,9 +67,7 @@ fn direct_reads_and_writes() {
     assert!(is_direct(&fd).unwrap());
     assert!(alignment.memory.is_power_of_two() && alignment.memory <= 4096);
     assert!(alignment.offset.is_power_of_two() && alignment.offset <= 4096);
-    let assumed = crate::file::direct::by_trial(std::os::fd::AsFd::as_fd(&fd))
-        .unwrap()
-        .unwrap();
+    let assumed = crate::file::direct::by_trial(std::os::fd::AsFd::as_fd(&fd)).unwrap().unwrap();
     assert!(assumed.offset >= alignment.offset && assumed.memory >= alignment.memory);
 
     let (_slab, mut buffers) = Slab::new(1, 64 << 10).unwrap();
@@ -215,9 +163,7 @@ fn bytes_move_between_descriptors() {
     let content: Vec<u8> = (0..200_000u32).map(|i| (i / 7) as u8).collect();
     write_all_at(&from, &content, 0).unwrap();
     let dir = Dir::open(temp.path()).unwrap();
-    let to = dir
-        .open_file(b"copy", OpenFlags::create_new(0o600))
-        .unwrap();
+    let to = dir.open_file(b"copy", OpenFlags::create_new(0o600)).unwrap();
     let (mut read, mut write) = (0, 5);
     while copy_file_range(&from, &mut read, &to, &mut write, 1 << 20).unwrap() > 0 {}
     assert_eq!((read, write), (200_000, 200_005));
@@ -242,10 +188,7 @@ fn bytes_move_between_descriptors() {
     let n = splice(&from, Some(&mut at), &write_end, None, 10_000, true).unwrap();
     assert_eq!((n as u64, at), (10_000, 10_000));
     let mut back = 0;
-    assert_eq!(
-        splice(read_end.as_fd(), None, &to, Some(&mut back), 1 << 20, false).unwrap(),
-        10_000
-    );
+    assert_eq!(splice(read_end.as_fd(), None, &to, Some(&mut back), 1 << 20, false).unwrap(), 10_000);
     let empty = splice(&read_end, None, &to, Some(&mut back), 1, false).unwrap_err();
     assert_eq!(empty.kind(), ErrorKind::WouldBlock);
 }

@@ -65,10 +65,7 @@ fn a_link_swapped_in_never_leads_out() {
                 }
             }
         });
-        assert!(
-            opened > 0 && refused > 0,
-            "{opened} opened, {refused} refused: no race was run"
-        );
+        assert!(opened > 0 && refused > 0, "{opened} opened, {refused} refused: no race was run");
     }
     let outside: Vec<_> = fs::read_dir(temp.path().join("outside")).unwrap().collect();
     assert_eq!(outside.len(), 1);
@@ -80,10 +77,7 @@ fn a_link_swapped_in_never_leads_out() {
 fn a_pipe_swapped_in_does_not_stop_us() {
     let temp = tempfile::tempdir().unwrap();
     let path = temp.path().join("pipe");
-    let made = std::process::Command::new("mkfifo")
-        .arg(&path)
-        .status()
-        .unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
     assert!(made.success());
     for dir in both(temp.path()) {
         // Opening it for reading would wait for a writer.

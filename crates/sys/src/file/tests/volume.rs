@@ -14,13 +14,7 @@ fn describes_file_systems() {
     let proc = statfs(fs::File::open("/proc/self/status").unwrap()).unwrap();
     assert_eq!(proc.name, "proc");
     assert!(!proc.is_remote());
-    let remote = |name: &str| {
-        FileSystem {
-            name: name.to_owned(),
-            ..proc.clone()
-        }
-        .is_remote()
-    };
+    let remote = |name: &str| FileSystem { name: name.to_owned(), ..proc.clone() }.is_remote();
     assert!(remote("nfs") && remote("lustre") && remote("fuse.sshfs") && !remote("xfs"));
 }
 
@@ -44,27 +38,19 @@ fn locks_exclude_each_other() {
     let (a, b, c) = (open(), open(), open());
     assert_eq!(lock(&a, LockMode::Shared).unwrap(), Lock::Taken);
     assert_eq!(lock(&b, LockMode::Shared).unwrap(), Lock::Taken);
-    assert!(matches!(
-        lock(&c, LockMode::Exclusive).unwrap(),
-        Lock::Held { .. }
-    ));
+    assert!(matches!(lock(&c, LockMode::Exclusive).unwrap(), Lock::Held { .. }));
     unlock(&a).unwrap();
     unlock(&a).unwrap();
     drop(b);
     assert_eq!(lock(&c, LockMode::Exclusive).unwrap(), Lock::Taken);
-    let Lock::Held { by } = lock(&a, LockMode::Shared).unwrap() else {
-        panic!("not excluded")
-    };
+    let Lock::Held { by } = lock(&a, LockMode::Shared).unwrap() else { panic!("not excluded") };
     if let Some(pid) = by {
         assert_eq!(pid, std::process::id());
     }
     // A duplicate shares the lock; with the last of them it goes.
     let duplicate = c.try_clone().unwrap();
     drop(c);
-    assert!(matches!(
-        lock(&a, LockMode::Shared).unwrap(),
-        Lock::Held { .. }
-    ));
+    assert!(matches!(lock(&a, LockMode::Shared).unwrap(), Lock::Held { .. }));
     drop(duplicate);
     assert_eq!(lock(&a, LockMode::Shared).unwrap(), Lock::Taken);
 }

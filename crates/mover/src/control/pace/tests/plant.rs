@@ -173,7 +173,8 @@ impl Socket {
         let pacing = self.pacing_bytes_per_s as f64 * line.pacing_factor / 1_000.0;
         let path = line.path_bytes_per_s / 1_000.0;
         // Two segments, or what a millisecond holds, up to 64 KiB (`tcp_tso_autosize`).
-        let step_bytes = pacing.clamp(f64::from(line.mss_bytes) * 2.0, 65_536.0_f64.max(f64::from(line.mss_bytes) * 2.0));
+        let step_bytes =
+            pacing.clamp(f64::from(line.mss_bytes) * 2.0, 65_536.0_f64.max(f64::from(line.mss_bytes) * 2.0));
         self.pacing_credit = (self.pacing_credit + pacing).min(step_bytes + pacing);
         self.path_credit = (self.path_credit + path).min(step_bytes + path);
         let mut payload = 0;
@@ -202,7 +203,8 @@ impl Socket {
     }
 
     fn path_is_the_limit(&self, line: &Line) -> bool {
-        self.pacing_credit >= self.path_credit && self.pacing_bytes_per_s as f64 * line.pacing_factor > line.path_bytes_per_s
+        self.pacing_credit >= self.path_credit
+            && self.pacing_bytes_per_s as f64 * line.pacing_factor > line.path_bytes_per_s
     }
 }
 
@@ -282,7 +284,8 @@ impl Plant {
         for change in self.pacer.changes() {
             let socket = &mut self.sockets[usize::from(change.stream)];
             socket.pacing_bytes_per_s = change.pacing_bytes_per_s.expect("a set point");
-            socket.waiting_bytes_max = if self.scenario.marks { change.waiting_bytes.expect("a set point").into() } else { u64::MAX };
+            socket.waiting_bytes_max =
+                if self.scenario.marks { change.waiting_bytes.expect("a set point").into() } else { u64::MAX };
         }
     }
 
@@ -333,7 +336,11 @@ impl Plant {
         while open {
             open = false;
             for i in 0..self.sockets.len() {
-                if self.sockets[i].held_bytes == 0 && self.allowance >= take_bytes && self.has_data(i) && self.room(i) > 0 {
+                if self.sockets[i].held_bytes == 0
+                    && self.allowance >= take_bytes
+                    && self.has_data(i)
+                    && self.room(i) > 0
+                {
                     self.sockets[i].held_bytes = take_bytes;
                     self.allowance -= take_bytes;
                     self.pacer.took(Duration::from_millis(self.now_ms), take_bytes);

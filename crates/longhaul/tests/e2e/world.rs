@@ -1,0 +1,226 @@
+//! A world for one test: directories, an agent, and programs that are never waited for without end.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// The longest that any program of a test may take.
+const TIME_MAX: Duration = Duration::from_secs(60);
+/// How often something awaited is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Looks until `done` gives something.
+pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let begin = Instant::now();
+    loop {
+        if let Some(found) = done() {
+            return found;
+        }
+        assert!(begin.elapsed() < TIME_MAX, "waited {TIME_MAX:?} for {what}");
+        sleep(LOOK);
+    }
+}
+
+/// A child that dies with its test.
+pub(crate) struct Running {
+    child: Child,
+    out: PathBuf,
+    err: PathBuf,
+}
+
+/// What a program left.
+pub(crate) struct Ended {
+    pub(crate) status: ExitStatus,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Running {
+    pub(crate) fn out(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.out).unwrap_or_default()).into_owned()
+    }
+
+    /// SIGKILL.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it still runs");
+        self.child.wait().expect("it is our child");
+    }
+
+    pub(crate) fn end(mut self) -> Ended {
+        let status = wait_for("a program to end", || self.child.try_wait().expect("it is our child"));
+        let err = String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned();
+        Ended { status, out: self.out(), err }
+    }
+
+    /// Waits until the copy has moved some of its data.
+    pub(crate) fn wait_for_progress(&mut self) {
+        wait_for("progress", || {
+            assert!(self.child.try_wait().expect("it is our child").is_none(), "it ended early: {}", self.out());
+            let moved = |event: &Value| event["event"] == "progress" && event["bytes_done"].as_u64() > Some(0);
+            events(&self.out()).iter().any(moved).then_some(())
+        });
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Ended {
+    pub(crate) fn code(&self) -> Option<i32> {
+        self.status.code()
+    }
+
+    #[track_caller]
+    pub(crate) fn expect_code(self, code: i32) -> Ended {
+        assert_eq!(self.code(), Some(code), "{}{}", self.out, self.err);
+        self
+    }
+
+    /// The last event of a command with `--json`.
+    #[track_caller]
+    pub(crate) fn summary(&self) -> Value {
+        let last = events(&self.out).pop().unwrap_or_default();
+        assert_eq!(last["event"], "summary", "{}{}", self.out, self.err);
+        last
+    }
+}
+
+/// The whole lines of JSON; the last one of a killed program may be half.
+fn events(text: &str) -> Vec<Value> {
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Directories of one test, with an agent that serves `rw` and `ro`.
+pub(crate) struct World {
+    agent: Option<Running>,
+    ready: Value,
+    programs: std::cell::Cell<u32>,
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> World {
+        // Not /tmp, which may be in memory and knows no holes or O_DIRECT there.
+        let base = std::env::var_os("CARGO_TARGET_TMPDIR").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
+        let dir = tempfile::tempdir_in(base).expect("a directory can be made");
+        let mut world = World { agent: None, ready: Value::Null, programs: 0.into(), dir };
+        for name in ["rw", "ro", "run", "state"] {
+            fs::create_dir(world.path(name)).expect("a directory can be made");
+        }
+        world.start_agent("127.0.0.1:0");
+        world
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A file with content of its own, and the directories above it.
+    pub(crate) fn write(&self, name: &str, length: usize) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().expect("it is in a directory")).expect("a directory can be made");
+        let mut state = length as u64 ^ 0x9e37_79b9_7f4a_7c15;
+        let content = (0..length.div_ceil(8)).flat_map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        });
+        fs::write(&path, content.take(length).collect::<Vec<u8>>()).expect("a file can be written");
+        path
+    }
+
+    fn spawn(&self, command: &mut Command) -> Running {
+        let number = self.programs.replace(self.programs.get() + 1);
+        let (out, err) = (self.path(&format!("out-{number}")), self.path(&format!("err-{number}")));
+        let file = |path: &Path| fs::File::create(path).expect("a file can be made");
+        command.env("XDG_STATE_HOME", self.path("state")).env("XDG_RUNTIME_DIR", self.path("run"));
+        command.stdin(Stdio::null()).stdout(file(&out)).stderr(file(&err));
+        Running { child: command.spawn().expect("the program runs"), out, err }
+    }
+
+    fn start_agent(&mut self, listen: &str) {
+        let ready_file = self.path("ready.json");
+        let _ = fs::remove_file(&ready_file);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let mut writable: OsString = self.path("rw").into();
+        writable.push(":rw");
+        command.args(["serve", "--listen", listen, "--root"]).arg(writable).arg("--root").arg(self.path("ro"));
+        command.arg("--state-dir").arg(self.path("agent")).arg("--ready-file").arg(&ready_file);
+        let mut agent = self.spawn(&mut command);
+        self.ready = wait_for("the agent to be ready", || {
+            let ended = agent.child.try_wait().expect("it is our child");
+            assert!(ended.is_none(), "the agent ended: {}", fs::read_to_string(&agent.err).unwrap_or_default());
+            serde_json::from_slice(&fs::read(&ready_file).unwrap_or_default()).ok()
+        });
+        self.agent = Some(agent);
+    }
+
+    /// SIGKILL to the agent, and another one at the same port with the same state.
+    pub(crate) fn kill_agent(&mut self) {
+        self.agent.take().expect("it runs").kill();
+    }
+
+    pub(crate) fn restart_agent(&mut self) {
+        let address = self.ready("address").to_owned();
+        self.start_agent(&address);
+    }
+
+    fn ready(&self, key: &str) -> &str {
+        self.ready[key].as_str().expect("the ready file is complete")
+    }
+
+    pub(crate) fn address(&self) -> &str {
+        self.ready("address")
+    }
+
+    /// A place at the agent: a path of this world, or an absolute one.
+    pub(crate) fn there(&self, name: &str) -> OsString {
+        let mut place: OsString = format!("lh://{}", self.address()).into();
+        place.push(self.path(name));
+        place
+    }
+
+    /// A place here.
+    pub(crate) fn here(&self, name: &str) -> OsString {
+        self.path(name).into()
+    }
+
+    /// `copy` with options that hold no spaces, not yet started.
+    pub(crate) fn copy_command(&self, options: &str, from: &OsStr, to: &OsStr) -> Command {
+        let mut command = self.command("copy", options);
+        command.args(["--fingerprint", self.ready("fingerprint"), "--json"]).args([from, to]);
+        command
+    }
+
+    pub(crate) fn command(&self, name: &str, options: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.args(name.split(' ')).args(options.split_whitespace()).env("LONGHAUL_TOKEN", self.ready("token"));
+        command
+    }
+
+    pub(crate) fn fingerprint(&self) -> &str {
+        self.ready("fingerprint")
+    }
+
+    pub(crate) fn start(&self, mut command: Command) -> Running {
+        self.spawn(&mut command)
+    }
+
+    pub(crate) fn run(&self, command: Command) -> Ended {
+        self.start(command).end()
+    }
+
+    pub(crate) fn copy(&self, options: &str, from: &OsStr, to: &OsStr) -> Ended {
+        self.run(self.copy_command(options, from, to))
+    }
+}

@@ -204,7 +204,7 @@ fn a_file_that_cannot_be_read_leaves_the_rest_alone() {
     let world = World::new();
     world.write("source/readable", 10);
     let shut = world.write("source/shut", 10);
-    fs::set_permissions(&shut, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&shut, fs::Permissions::from_mode(0o000)).unwrap();
     if fs::read(&shut).is_ok() {
         eprintln!("skipped: this user can read every file");
         return;

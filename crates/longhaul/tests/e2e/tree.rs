@@ -72,7 +72,9 @@ pub(crate) fn make_awkward(world: &World, name: &str) {
     world.write(&at("deep/er/est/file"), 1);
     world.write(&at("zero"), 0);
     let odd = [b"not-\xff\xfe-utf8".as_slice(), b"two\nlines", b"-leading", b"* ?[x]\\"];
-    odd.map(OsStr::from_bytes).map(|odd| fs::write(dir.join(odd), odd.as_bytes()).expect("a file can be written"));
+    for odd in odd.map(OsStr::from_bytes) {
+        fs::write(dir.join(odd), odd.as_bytes()).expect("a file can be written");
+    }
     world.write(&at(&"n".repeat(255)), 255);
     fs::create_dir(dir.join("empty")).expect("a directory can be made");
     for (link, target) in [("link", "plain"), ("dangling", "not/there"), ("absolute", "/etc/hostname")] {

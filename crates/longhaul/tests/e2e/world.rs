@@ -57,11 +57,14 @@ impl Running {
         Ended { status, out: self.out(), err }
     }
 
-    /// Waits until the copy has moved some of its data.
+    /// Waits until half of the copy is done.
     pub(crate) fn wait_for_progress(&mut self) {
         wait_for("progress", || {
             assert!(self.child.try_wait().expect("it is our child").is_none(), "it ended early: {}", self.out());
-            let moved = |event: &Value| event["event"] == "progress" && event["bytes_done"].as_u64() > Some(0);
+            let moved = |event: &Value| {
+                let (done, total) = (event["bytes_done"].as_u64(), event["bytes_total"].as_u64());
+                event["event"] == "progress" && total > Some(0) && done >= total.map(|total| total / 2)
+            };
             events(&self.out()).iter().any(moved).then_some(())
         });
     }

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use proto::RelPath;
 use sys::file::{Dir, Lock, LockMode, Meta, OpenFlags, lock};
 
+use super::decide::remove_if_there;
 use super::journal::JournalFile;
+use super::target::{TEMP_PREFIX, Target};
 
 /// Directories kept open.
 const DIRS_MAX: usize = 1024;
@@ -172,6 +174,20 @@ impl Place {
     /// True if this session made the directory.
     pub fn is_fresh(&self, path: &RelPath) -> bool {
         self.dirs.lock().expect("no panic under the lock").fresh.contains(path)
+    }
+
+    /// Removes temporary names that a killed run left, except those of big files that continue.
+    pub fn sweep(&self, state: &proto::journal::State) {
+        let keep: HashSet<Vec<u8>> = state.partials.values().map(|p| Target::temp_name(&p.path, 0)).collect();
+        for path in state.touched.values().flatten() {
+            let Ok(dir) = self.dir(path) else { continue };
+            let Ok(names) = dir.read_dir(b"") else { continue };
+            for entry in names.flatten().filter(|e| e.name.starts_with(TEMP_PREFIX) && !keep.contains(&e.name)) {
+                if let Err(error) = remove_if_there(&dir, &entry.name) {
+                    tracing::warn!(%error, dir = %path, "removing a temporary file");
+                }
+            }
+        }
     }
 
     /// The directory is complete: nothing more will be asked of it.

@@ -22,15 +22,17 @@ use crate::event::Event;
 use crate::filter::Filter;
 use crate::frame::Pool;
 use crate::io::commit::{BATCH_FILES, Commit, CommitEvent, Committer};
-use crate::io::decide::{Decider, remove_if_there};
+use crate::io::decide::Decider;
 use crate::io::place::{Place, PlaceError, Scope};
-use crate::io::target::{TEMP_PREFIX, Targets};
+use crate::io::target::Targets;
 use crate::io::write::{self, WriteEvent};
 use crate::link::LinkError;
 use crate::net::NetEvent;
 use crate::report::Outlook;
 use crate::request::Steer;
 
+/// How long a destination may be in use before a session gives up: an ended session needs a moment to let go.
+const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// Threads that write small files.
 const BATCH_WRITERS: usize = 4;
 /// Threads that write chunks where io_uring is not to be had.
@@ -66,7 +68,15 @@ pub struct Setup {
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let mut setup = setup;
     let mut end = End { tally: Tally::default(), outlook: Outlook::new(&setup.context), io: String::new() };
-    let mut session = match Session::start(&mut setup, &mut end) {
+    let patience = Instant::now() + LOCK_PATIENCE;
+    let started = loop {
+        match Session::start(&mut setup, &mut end) {
+            // Whoever was killed a moment ago may not be quite gone: its session still writes its journal.
+            Err(SessionError::Busy(_)) if Instant::now() < patience => tokio::time::sleep(TICK).await,
+            started => break started,
+        }
+    };
+    let mut session = match started {
         Ok(session) => session,
         Err(error) => {
             let link = std::mem::replace(&mut setup.context.link, crate::link::Link::closed());
@@ -148,7 +158,7 @@ impl Session {
                     resumed_since = Some(journal.state().started);
                 }
                 let state = journal.state().clone();
-                sweep(&place, &state);
+                place.sweep(&state);
                 if !same {
                     let started = journal.now().map_err(os("reading the file system's time"))?;
                     journal.push(Record::Start {
@@ -665,21 +675,6 @@ impl Session {
         }
         self.wire.link.close(CLOSE).await;
         (result, self.end)
-    }
-}
-
-/// Removes temporary names that a killed run left, except those of big files that continue.
-fn sweep(place: &Place, state: &proto::journal::State) {
-    let keep: HashSet<Vec<u8>> =
-        state.partials.values().map(|p| crate::io::target::Target::temp_name(&p.path, 0)).collect();
-    for path in state.touched.values().flatten() {
-        let Ok(dir) = place.dir(path) else { continue };
-        let Ok(names) = dir.read_dir(b"") else { continue };
-        for entry in names.flatten().filter(|e| e.name.starts_with(TEMP_PREFIX) && !keep.contains(&e.name)) {
-            if let Err(error) = remove_if_there(&dir, &entry.name) {
-                tracing::warn!(%error, dir = %path, "removing a temporary file");
-            }
-        }
     }
 }
 

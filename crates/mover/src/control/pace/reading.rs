@@ -4,10 +4,10 @@ use units::WireOverhead;
 
 /// Counters and state of one stream.
 ///
-/// From `tcp_info`: `sent_bytes` is `bytes_sent`, `retransmitted_bytes` is `bytes_retrans`,
-/// `mss_bytes` is `snd_mss`, `waiting_bytes` is `notsent_bytes`. On kernels before 4.19, which lack these two, `bytes_acked` and
-/// `total_retrans × snd_mss` serve: then add the retransmissions to the acknowledged bytes. That lags
-/// by a round trip and comes in bursts; the bounds still hold, only corrections are coarser.
+/// From `tcp_info`: `sent_bytes` is `bytes_sent`, `retransmitted_bytes` is `bytes_retrans`, `mss_bytes` is
+/// `snd_mss`, `waiting_bytes` is `notsent_bytes`. Kernels before 4.19 lack the first two: there
+/// `total_retrans × snd_mss` are the retransmitted bytes, and these with `bytes_acked` the sent ones. That
+/// lags by a round trip and comes in bursts, so corrections are coarser.
 ///
 /// Bytes sent are preferred to bytes acknowledged because the set point is about the wire now: an
 /// acknowledgement that fills a hole counts bytes that left long before.

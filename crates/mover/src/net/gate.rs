@@ -1,17 +1,24 @@
 //! The gate between a session's set point and its senders: how many bytes may have been taken so far.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use proto::limits::RECORD_PAYLOAD_MAX;
 
 /// A running total that senders may not pass. Without a set point it is open.
 #[derive(Debug)]
 pub struct Gate {
     allowed: AtomicU64,
     taken: AtomicU64,
+    record: AtomicU32,
 }
 
 impl Default for Gate {
     fn default() -> Self {
-        Gate { allowed: AtomicU64::new(u64::MAX), taken: AtomicU64::new(0) }
+        Gate {
+            allowed: AtomicU64::new(u64::MAX),
+            taken: AtomicU64::new(0),
+            record: AtomicU32::new(RECORD_PAYLOAD_MAX as u32),
+        }
     }
 }
 
@@ -27,10 +34,19 @@ impl Gate {
         self.taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
     }
 
-    /// Sets how much may be taken beyond what was; `None` opens the gate.
-    pub fn allow(&self, beyond: Option<u64>) {
-        let total = beyond.map_or(u64::MAX, |b| self.taken().saturating_add(b).min(u64::MAX - 1));
-        self.allowed.store(total, Ordering::Relaxed);
+    /// Sets the running total that may be taken; `None` opens the gate.
+    pub fn allow(&self, total: Option<u64>) {
+        self.allowed.store(total.map_or(u64::MAX, |t| t.min(u64::MAX - 1)), Ordering::Relaxed);
+    }
+
+    /// Sets how long the payload of a record may be, so that a record is short against the set point.
+    pub fn fit(&self, record_bytes: usize) {
+        self.record.store(record_bytes.min(RECORD_PAYLOAD_MAX) as u32, Ordering::Relaxed);
+    }
+
+    /// Payload of a record at most, bytes.
+    pub fn record_bytes(&self) -> u32 {
+        self.record.load(Ordering::Relaxed)
     }
 
     /// Bytes taken so far.
@@ -47,7 +63,7 @@ mod tests {
     fn passes_what_is_allowed() {
         let gate = Gate::default();
         assert!(gate.pass(1000));
-        gate.allow(Some(100));
+        gate.allow(Some(1100));
         assert!(gate.pass(60));
         assert!(!gate.pass(60));
         assert!(gate.pass(40));

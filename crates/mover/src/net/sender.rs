@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -28,7 +28,7 @@ const COMMANDS_MAX: usize = 256;
 /// How long a thread sleeps when nothing happens; it is woken for everything that matters.
 const IDLE: Duration = Duration::from_millis(200);
 /// How long it sleeps when the set point allows nothing more just now.
-const GATED: Duration = Duration::from_millis(2);
+const GATED: Duration = Duration::from_millis(1);
 
 /// What sending threads share.
 pub struct Shared {
@@ -40,6 +40,8 @@ pub struct Shared {
     pub again: Option<Sender<Frame>>,
     /// The set point.
     pub gate: Gate,
+    /// Asks the pacer to open the gate as far as it may be now; called when a record does not pass.
+    pub refill: OnceLock<Box<dyn Fn(&Gate) + Send + Sync>>,
     /// Numbers.
     pub stats: NetStats,
     /// How records are protected.
@@ -388,9 +390,15 @@ impl Stream {
         }
         let frame = self.frame.as_ref().expect("just seen");
         let part = &frame.parts[self.part];
-        let len = (part.len - self.at).min(RECORD_PAYLOAD_MAX as u32);
-        if !shared.gate.pass(u64::from(len) + HEADER as u64) {
-            return Err(Turn::Gated);
+        let len = (part.len - self.at).min(shared.gate.record_bytes());
+        let bytes = u64::from(len) + HEADER as u64;
+        if !shared.gate.pass(bytes) {
+            if let Some(refill) = shared.refill.get() {
+                refill(&shared.gate);
+            }
+            if !shared.gate.pass(bytes) {
+                return Err(Turn::Gated);
+            }
         }
         let part_done = self.at + len == part.len;
         self.last = part_done && self.part + 1 == frame.parts.len();

@@ -1,8 +1,8 @@
 //! The sending half of a session's byte path: threads, streams, set point.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
@@ -20,9 +20,6 @@ use crate::net::sender::{SendThread, Shared};
 use crate::net::{NetEvent, NetStats, Opened};
 use crate::report::{Outlook, SendSecond};
 
-/// Between two openings of the gate while a set point is in force.
-const GATE: Duration = Duration::from_millis(5);
-
 /// Threads, streams and set point of a sending end.
 pub struct Sending {
     /// Data streams.
@@ -35,8 +32,7 @@ pub struct Sending {
     ready: Sender<Frame>,
     threads: Vec<SendThread>,
     threads_max: usize,
-    pacer: Arc<std::sync::Mutex<Pacer>>,
-    gate_task: tokio::task::JoinHandle<()>,
+    paced: Arc<Mutex<Paced>>,
     begin: Instant,
     congestion: Option<String>,
     before: Before,
@@ -65,6 +61,7 @@ impl Sending {
             pool: pool.clone(),
             again: go_round.then(|| ready.clone()),
             gate: Gate::default(),
+            refill: OnceLock::new(),
             stats: NetStats::default(),
             protection: context.settings.protection,
             events: tell,
@@ -76,8 +73,12 @@ impl Sending {
         let streams = Streams::new(ways, context.session, context.key.clone(), context.settings.clone(), wanted);
         let begin = Instant::now();
         let rate = context.settings.rate_bps.map(Rate::from_bps);
-        let pacer = Arc::new(std::sync::Mutex::new(Pacer::new(Duration::ZERO, rate)));
-        let gate_task = tokio::spawn(keep_gate(shared.clone(), pacer.clone(), begin));
+        let pacer = Pacer::new(Duration::ZERO, rate).with_fitted_records();
+        let paced = Arc::new(Mutex::new(Paced { pacer, booked: 0 }));
+        open_gate(&shared.gate, &paced, Duration::ZERO);
+        let opener = paced.clone();
+        let refill = Box::new(move |gate: &Gate| open_gate(gate, &opener, begin.elapsed()));
+        shared.refill.set(refill).unwrap_or_else(|_| unreachable!("set once"));
         let cores = sys::cpu::allowed_cpus().map_or(1, |c| c.len());
         Sending {
             streams,
@@ -87,8 +88,7 @@ impl Sending {
             ready,
             threads: Vec::new(),
             threads_max: cores.max(1),
-            pacer,
-            gate_task,
+            paced,
             begin,
             congestion: context.settings.congestion.clone(),
             before: Before::default(),
@@ -104,12 +104,12 @@ impl Sending {
         let fd = opened.socket.as_fd();
         let rtt = sys::socket::tcp_info(fd).map_or(0, |i| u64::from(i.rtt_us));
         let chosen = {
-            let rate = self.pacer.lock().expect("no panic under the lock").set_point();
+            let rate = self.paced.lock().expect("no panic under the lock").pacer.set_point();
             crate::net::tune::sender(fd, self.congestion.as_deref(), rtt, rate, self.streams.wanted)
         };
         outlook.congestion(chosen).await;
         let reading = reading(opened.id, &opened.socket);
-        self.pacer.lock().expect("no panic under the lock").add(reading);
+        self.paced.lock().expect("no panic under the lock").pacer.add(reading);
         self.apply_pacing();
         if self.threads.len() < self.threads_max.min(usize::from(self.streams.len())) {
             let name = format!("lh-send-{}", self.threads.len());
@@ -136,16 +136,16 @@ impl Sending {
     /// A stream is closed.
     pub fn closed(&mut self, id: u16, lost: bool) {
         self.streams.closed(id, lost);
-        self.pacer.lock().expect("no panic under the lock").remove(id);
+        self.paced.lock().expect("no panic under the lock").pacer.remove(id);
         self.apply_pacing();
     }
 
     /// Changes the set point, b/s of IP packets.
     pub fn set_rate(&mut self, rate: Option<u64>) {
         let now = self.begin.elapsed();
-        self.pacer.lock().expect("no panic under the lock").set_rate(now, rate.map(Rate::from_bps));
+        self.paced.lock().expect("no panic under the lock").pacer.set_rate(now, rate.map(Rate::from_bps));
         self.apply_pacing();
-        open_gate(&self.shared, &self.pacer, now, &mut self.shared.gate.taken());
+        open_gate(&self.shared.gate, &self.paced, now);
         self.threads.iter().for_each(SendThread::wake);
     }
 
@@ -180,23 +180,27 @@ impl Sending {
     /// When no stream can be opened.
     pub fn tick(&mut self, now: Instant) -> Result<(), SessionError> {
         self.streams.maintain(now)?;
-        let mut pacer = self.pacer.lock().expect("no panic under the lock");
-        if pacer.set_point().is_some() {
+        let mut paced = self.paced.lock().expect("no panic under the lock");
+        if paced.pacer.set_point().is_some() {
             let readings: Vec<_> = self.streams.live().map(|(id, live)| reading(id, &live.socket)).collect();
-            pacer.tick(self.begin.elapsed(), &readings);
-            drop(pacer);
+            paced.pacer.tick(self.begin.elapsed(), &readings);
+            drop(paced);
             self.apply_pacing();
         }
         Ok(())
     }
 
     fn apply_pacing(&self) {
-        let changes = self.pacer.lock().expect("no panic under the lock").changes();
+        let changes = self.paced.lock().expect("no panic under the lock").pacer.changes();
         for change in changes {
             let Some((_, live)) = self.streams.live().find(|(id, _)| *id == change.stream) else { continue };
             let rate = change.pacing_bytes_per_s.unwrap_or(u64::MAX);
             if let Err(error) = sys::socket::set_max_pacing_rate(live.socket.as_fd(), rate) {
                 tracing::debug!(%error, "setting the pacing rate");
+            }
+            let waiting = change.waiting_bytes.unwrap_or(u32::MAX);
+            if let Err(error) = sys::socket::set_notsent_lowat(live.socket.as_fd(), waiting) {
+                tracing::debug!(%error, "setting the low-water mark");
             }
         }
     }
@@ -205,7 +209,7 @@ impl Sending {
     pub fn second(&mut self, span: Duration, peer: &Telemetry, disk_busy_us: u64, outlook: &mut Outlook) -> Telemetry {
         let stats = &self.shared.stats;
         let load = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
-        let held = self.pacer.lock().expect("no panic under the lock").held();
+        let held = self.paced.lock().expect("no panic under the lock").pacer.held();
         let now = Before {
             busy_us: load(&stats.busy_us),
             gated_us: load(&stats.gated_us),
@@ -254,12 +258,6 @@ impl Sending {
     }
 }
 
-impl Drop for Sending {
-    fn drop(&mut self) {
-        self.gate_task.abort();
-    }
-}
-
 /// State of a stream for the pacer.
 fn reading(id: u16, socket: &std::net::TcpStream) -> Reading {
     let info = sys::socket::tcp_info(socket.as_fd()).unwrap_or_default();
@@ -281,24 +279,23 @@ fn reading(id: u16, socket: &std::net::TcpStream) -> Reading {
     }
 }
 
-/// Opens the gate bit by bit while a set point is in force.
-async fn keep_gate(shared: Arc<Shared>, pacer: Arc<std::sync::Mutex<Pacer>>, begin: Instant) {
-    let mut tick = tokio::time::interval(GATE);
-    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut taken = 0;
-    loop {
-        tick.tick().await;
-        open_gate(&shared, &pacer, begin.elapsed(), &mut taken);
-    }
+/// The pacer, and how much of what was taken it knows of.
+struct Paced {
+    pacer: Pacer,
+    booked: u64,
 }
 
-fn open_gate(shared: &Shared, pacer: &std::sync::Mutex<Pacer>, now: Duration, taken: &mut u64) {
-    let mut pacer = pacer.lock().expect("no panic under the lock");
-    if pacer.set_point().is_none() {
-        return shared.gate.allow(None);
+/// Opens the gate as far as the set point allows now.
+fn open_gate(gate: &Gate, paced: &Mutex<Paced>, now: Duration) {
+    let mut paced = paced.lock().expect("no panic under the lock");
+    let total = gate.taken();
+    // What was taken while no set point was in force is no debt of a later one.
+    let taken = total - std::mem::replace(&mut paced.booked, total);
+    gate.fit(paced.pacer.record_payload_bytes());
+    if paced.pacer.set_point().is_none() {
+        return gate.allow(None);
     }
-    let total = shared.gate.taken();
-    pacer.took(now, total.saturating_sub(*taken));
-    *taken = total;
-    shared.gate.allow(Some(pacer.allowance(now)));
+    paced.pacer.took(now, taken);
+    let allowance = paced.pacer.allowance(now);
+    gate.allow(Some(total.saturating_add(allowance)));
 }

@@ -20,6 +20,9 @@ use crate::net::sender::{SendThread, Shared};
 use crate::net::{NetEvent, NetStats, Opened};
 use crate::report::{Outlook, SendSecond};
 
+/// Between two readings of the sockets for the pacer.
+const PACE: Duration = Duration::from_millis(50);
+
 /// Threads, streams and set point of a sending end.
 pub struct Sending {
     /// Data streams.
@@ -33,6 +36,7 @@ pub struct Sending {
     threads: Vec<SendThread>,
     threads_max: usize,
     paced: Arc<Mutex<Paced>>,
+    paced_at: Instant,
     begin: Instant,
     congestion: Option<String>,
     before: Before,
@@ -89,6 +93,7 @@ impl Sending {
             threads: Vec::new(),
             threads_max: cores.max(1),
             paced,
+            paced_at: begin,
             begin,
             congestion: context.settings.congestion.clone(),
             before: Before::default(),
@@ -181,7 +186,9 @@ impl Sending {
     pub fn tick(&mut self, now: Instant) -> Result<(), SessionError> {
         self.streams.maintain(now)?;
         let mut paced = self.paced.lock().expect("no panic under the lock");
-        if paced.pacer.set_point().is_some() {
+        // Counters of shorter spans are too coarse to learn from.
+        if paced.pacer.set_point().is_some() && now.duration_since(self.paced_at) >= PACE {
+            self.paced_at = now;
             let readings: Vec<_> = self.streams.live().map(|(id, live)| reading(id, &live.socket)).collect();
             paced.pacer.tick(self.begin.elapsed(), &readings);
             drop(paced);

@@ -190,7 +190,8 @@ fn another_fingerprint_is_refused() {
 fn the_second_copy_into_one_place_is_told_who_is_there() {
     let world = World::new();
     world.write("source/big", SLOW_LENGTH);
-    let command = || world.copy_command(SLOW_RATE, &world.here("source/"), &world.there("rw/tree"));
+    // Slow enough that the first copy outlasts the moment that the second one waits for the lock.
+    let command = || world.copy_command("--rate 40Mb/s", &world.here("source/"), &world.there("rw/tree"));
     let mut first = world.start(command());
     first.wait_for_progress();
     let second = world.run(command()).expect_code(75);

@@ -30,6 +30,9 @@ const IDLE: Duration = Duration::from_millis(200);
 /// How long it sleeps when the set point allows nothing more just now.
 const GATED: Duration = Duration::from_millis(1);
 
+/// Opens a gate as far as the set point allows now.
+pub type Refill = Box<dyn Fn(&Gate) + Send + Sync>;
+
 /// What sending threads share.
 pub struct Shared {
     /// Parcels ready to be sent, in order.
@@ -41,7 +44,7 @@ pub struct Shared {
     /// The set point.
     pub gate: Gate,
     /// Asks the pacer to open the gate as far as it may be now; called when a record does not pass.
-    pub refill: OnceLock<Box<dyn Fn(&Gate) + Send + Sync>>,
+    pub refill: OnceLock<Refill>,
     /// Numbers.
     pub stats: NetStats,
     /// How records are protected.

@@ -16,7 +16,7 @@ use super::{Context, NEWS_MAX, SessionError};
 use crate::control::pace::{Pacer, Reading};
 use crate::frame::{Frame, Pool};
 use crate::net::gate::Gate;
-use crate::net::sender::{SendThread, Shared};
+use crate::net::sender::{Refill, SendThread, Shared};
 use crate::net::{NetEvent, NetStats, Opened};
 use crate::report::{Outlook, SendSecond};
 
@@ -81,7 +81,7 @@ impl Sending {
         let paced = Arc::new(Mutex::new(Paced { pacer, booked: 0 }));
         open_gate(&shared.gate, &paced, Duration::ZERO);
         let opener = paced.clone();
-        let refill = Box::new(move |gate: &Gate| open_gate(gate, &opener, begin.elapsed()));
+        let refill: Refill = Box::new(move |gate| open_gate(gate, &opener, begin.elapsed()));
         shared.refill.set(refill).unwrap_or_else(|_| unreachable!("set once"));
         let cores = sys::cpu::allowed_cpus().map_or(1, |c| c.len());
         Sending {

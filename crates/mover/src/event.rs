@@ -163,6 +163,8 @@ pub struct Summary {
     pub chunks_verified: u64,
     /// Parcels sent again because they arrived corrupt.
     pub repaired: u64,
+    /// Data streams that ended otherwise than in good order, as this end saw it.
+    pub streams_lost: u32,
     /// Reconnects.
     pub reconnects: u32,
     /// CPU seconds per 10^9 payload bytes: source, destination, both.

@@ -123,7 +123,7 @@ impl Outlook {
             self.socket_buffer_bytes = socket_buffer_bytes;
             self.sample = sample;
         } else {
-            self.sample.retransmits = sample.retransmits;
+            (self.sample.retransmits, self.sample.lost) = (sample.retransmits, sample.lost);
         }
     }
 
@@ -186,6 +186,7 @@ impl Outlook {
         summary.seconds = self.begin.elapsed().as_secs_f64();
         summary.rate_bps = per_second(bytes, self.begin.elapsed());
         summary.streams = self.streams;
+        summary.streams_lost += self.sample.lost;
         let far = if sending {
             (self.sample.retransmits, self.sample.rtt_us, self.sample.cwnd_bytes)
         } else {

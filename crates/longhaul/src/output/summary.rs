@@ -75,11 +75,10 @@ fn path(summary: &Summary) -> Vec<(&'static str, String)> {
         ),
     ];
     rows.extend(summary.reverse_rate_bps.map(|bps| ("reverse", rate(bps))));
-    if summary.repaired > 0 || summary.reconnects > 0 {
-        rows.push((
-            "trouble",
-            format!("{} chunks sent again, {} reconnects", thousands(summary.repaired), summary.reconnects),
-        ));
+    if summary.repaired > 0 || summary.reconnects > 0 || summary.streams_lost > 0 {
+        let again = thousands(summary.repaired);
+        let (lost, reconnects) = (summary.streams_lost, summary.reconnects);
+        rows.push(("trouble", format!("{again} chunks sent again, {lost} streams lost, {reconnects} reconnects")));
     }
     rows
 }

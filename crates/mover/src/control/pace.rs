@@ -280,6 +280,10 @@ impl Pacer {
         let idle = wants.iter().filter(|w| matches!(w, Want::Nothing)).count();
         let spare = set_point.scaled(IDLE_PPM, MILLION as u64 * idle.max(1) as u64);
         let gate_leads = self.take_ps(set_point, set_point) <= TAKE_PS_MAX;
+        // A segment sent at a low rate holds its stream back for long, also when the rate is raised
+        // meanwhile. While the gate leads nobody needs to be held that low.
+        let fair = set_point.scaled(1, wants.len().max(1) as u64);
+        let spare = if gate_leads { fair } else { spare };
         let correction_ppm = self.correction_ppm();
         for (stream, grant_bps) in self.streams.values_mut().zip(grants) {
             stream.pace(Rate::from_bps(grant_bps).max(spare), gate_leads, correction_ppm);

@@ -67,8 +67,8 @@ impl RecvThread {
         epoll.add(&waker, u64::MAX, Interest::READ)?;
         let loop_waker = waker.clone();
         let run = move || {
-            let (streams, scratch) = (BTreeMap::new(), vec![0; RECORD_PAYLOAD_MAX]);
-            Loop { shared, inbox, waker: loop_waker, epoll, streams, scratch, stopping: false }.run();
+            let streams = BTreeMap::new();
+            Loop { shared, inbox, waker: loop_waker, epoll, streams, stopping: false }.run();
         };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
         Ok(RecvThread { commands, waker, thread: Some(thread) })
@@ -100,8 +100,6 @@ struct Loop {
     waker: Waker,
     epoll: Epoll,
     streams: BTreeMap<u16, Stream>,
-    /// Test data are received here, checked and dropped: it stays in cache.
-    scratch: Vec<u8>,
     stopping: bool,
 }
 
@@ -173,7 +171,7 @@ impl Loop {
             }
             stream.starved = false;
             for _ in 0..RECORDS_PER_TURN {
-                match stream.turn(&self.shared, &mut self.scratch) {
+                match stream.turn(&self.shared) {
                     Turn::More => continue,
                     Turn::Dry => stream.readable = false,
                     Turn::Starved => (stream.starved, starved) = (true, true),
@@ -219,6 +217,9 @@ struct Stream {
     head: [u8; HEADER],
     head_got: usize,
     incoming: Option<Incoming>,
+    /// Test data are received here, checked and dropped; empty until the first record of a test. Each stream
+    /// has its own: a record that has arrived in part outlasts the stream's turn.
+    scratch: Vec<u8>,
     /// The parcel that is being put together.
     frame: Option<Frame>,
     /// End of what is in the frame (batches).
@@ -238,6 +239,7 @@ impl Stream {
             head: [0; HEADER],
             head_got: 0,
             incoming: None,
+            scratch: Vec::new(),
             frame: None,
             filled: 0,
             corrupt: false,
@@ -245,7 +247,7 @@ impl Stream {
     }
 
     /// Receives what completes a header or a payload, and what follows of the next header with it.
-    fn turn(&mut self, shared: &Shared, scratch: &mut [u8]) -> Turn {
+    fn turn(&mut self, shared: &Shared) -> Turn {
         if self.incoming.is_none() && self.head_got == HEADER {
             match self.begin(shared) {
                 Ok(()) => {}
@@ -253,7 +255,7 @@ impl Stream {
             }
             // Nothing more will arrive for a record without payload: a hole, or the end.
             if self.incoming.as_ref().is_some_and(|i| i.header.len == 0) {
-                return self.finish(shared, scratch);
+                return self.finish(shared);
             }
         }
         let received = match &mut self.incoming {
@@ -262,7 +264,7 @@ impl Stream {
                 let len = incoming.header.len as usize;
                 let space = match &mut self.frame {
                     Some(frame) => &mut frame.buf[incoming.start + incoming.got..incoming.start + len],
-                    None => &mut scratch[incoming.got..len],
+                    None => &mut self.scratch[incoming.got..len],
                 };
                 let mut parts = [IoSliceMut::new(space), IoSliceMut::new(&mut self.head)];
                 sys::socket::recvv(self.socket.as_fd(), &mut parts)
@@ -282,7 +284,7 @@ impl Stream {
                 incoming.got += n.min(missing);
                 self.head_got = n.saturating_sub(missing);
                 if incoming.got == incoming.header.len as usize {
-                    return self.finish(shared, scratch);
+                    return self.finish(shared);
                 }
             }
         }
@@ -296,6 +298,9 @@ impl Stream {
         let memory = matches!(header.kind, Kind::Memory | Kind::End);
         if memory && self.frame.is_some() {
             return Err(Turn::Closed(Some("a parcel was cut off by another kind of record".to_owned())));
+        }
+        if header.kind == Kind::Memory && self.scratch.is_empty() {
+            self.scratch = vec![0; RECORD_PAYLOAD_MAX];
         }
         if !memory && self.frame.is_none() {
             let mut frame = shared.pool.try_take().ok_or(Turn::Starved)?;
@@ -327,15 +332,19 @@ impl Stream {
     }
 
     /// A payload is whole: checks it and, with the last record, hands the parcel on.
-    fn finish(&mut self, shared: &Shared, scratch: &mut [u8]) -> Turn {
+    fn finish(&mut self, shared: &Shared) -> Turn {
         let Incoming { header, covered, check, start, .. } = self.incoming.take().expect("caller has seen it");
         let len = header.len as usize;
         let payload = match &mut self.frame {
             Some(frame) => &mut frame.buf[start..start + len],
-            None => &mut scratch[..len],
+            None => &mut self.scratch[..len],
         };
         match self.opener.open(&covered, &check, payload) {
             Ok(()) => NetStats::add(&shared.stats.bytes, u64::from(header.len)),
+            // Nothing of a test is sent again: damage ends the stream, and is seen in the summary.
+            Err(CheckError::Payload) if header.kind == Kind::Memory => {
+                return Turn::Closed(Some("a record of test data arrived damaged".to_owned()));
+            }
             Err(CheckError::Payload) => self.corrupt = true,
             Err(CheckError::Stream) => return Turn::Closed(Some(CheckError::Stream.to_string())),
         }
@@ -343,7 +352,7 @@ impl Stream {
         match header.kind {
             Kind::End => return Turn::Closed(None),
             Kind::Memory => {
-                if header.is_last() && !self.corrupt {
+                if header.is_last() {
                     NetStats::add(&shared.stats.parcels, 1);
                 }
                 return Turn::More;

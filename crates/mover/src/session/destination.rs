@@ -521,11 +521,8 @@ impl Session {
     fn network(&mut self, event: NetEvent) {
         match event {
             NetEvent::Closed { id, why } => {
-                if let Some(why) = &why {
-                    tracing::warn!(stream = id, why, "a data stream was lost");
-                }
                 if let Some(receiving) = &mut self.receiving {
-                    receiving.closed(id, why.is_some());
+                    receiving.closed(id, why.as_deref());
                 }
             }
             NetEvent::Corrupt { parcel } => {

@@ -89,7 +89,7 @@ async fn send_until(
             },
             Some(event) = sending.events.recv() => {
                 if let NetEvent::Closed { id, why } = event {
-                    sending.closed(id, why.is_some());
+                    sending.closed(id, why.as_deref());
                 }
             },
             opened = sending.streams.next() => {
@@ -131,7 +131,7 @@ async fn drain(wire: &mut Wire, sending: &mut Sending) -> Result<(), SessionErro
             message = wire.link.recv() => { wire.hear(message?).await; },
             Some(event) = sending.events.recv() => {
                 if let NetEvent::Closed { id, why } = event {
-                    sending.closed(id, why.is_some());
+                    sending.closed(id, why.as_deref());
                 }
             },
             () = tokio::time::sleep(TICK) => {}
@@ -221,7 +221,7 @@ async fn receive_until(
             },
             Some(event) = receiving.events.recv() => {
                 if let NetEvent::Closed { id, why } = event {
-                    receiving.closed(id, why.is_some());
+                    receiving.closed(id, why.as_deref());
                 }
             },
             opened = receiving.streams.next() => {

@@ -87,9 +87,9 @@ impl Receiving {
         Ok(())
     }
 
-    /// A stream is closed.
-    pub fn closed(&mut self, id: u16, lost: bool) {
-        self.streams.closed(id, lost);
+    /// A stream is closed; `why` if not in good order.
+    pub fn closed(&mut self, id: u16, why: Option<&str>) {
+        self.streams.closed(id, why);
     }
 
     /// Payload bytes verified so far.

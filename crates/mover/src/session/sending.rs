@@ -113,7 +113,7 @@ impl Sending {
             crate::net::tune::sender(fd, self.congestion.as_deref(), rtt, rate, self.streams.wanted)
         };
         outlook.congestion(chosen).await;
-        let reading = reading(opened.id, &opened.socket);
+        let reading = reading(opened.id, &opened.socket, false);
         self.paced.lock().expect("no panic under the lock").pacer.add(reading);
         self.apply_pacing();
         if self.threads.len() < self.threads_max.min(usize::from(self.streams.len())) {
@@ -138,9 +138,9 @@ impl Sending {
         self.threads.iter().for_each(SendThread::wake);
     }
 
-    /// A stream is closed.
-    pub fn closed(&mut self, id: u16, lost: bool) {
-        self.streams.closed(id, lost);
+    /// A stream is closed; `why` if not in good order.
+    pub fn closed(&mut self, id: u16, why: Option<&str>) {
+        self.streams.closed(id, why);
         self.paced.lock().expect("no panic under the lock").pacer.remove(id);
         self.apply_pacing();
     }
@@ -189,7 +189,9 @@ impl Sending {
         // Counters of shorter spans are too coarse to learn from.
         if paced.pacer.set_point().is_some() && now.duration_since(self.paced_at) >= PACE {
             self.paced_at = now;
-            let readings: Vec<_> = self.streams.live().map(|(id, live)| reading(id, &live.socket)).collect();
+            // A parcel in the queue is for any stream.
+            let queued = !self.ready.is_empty();
+            let readings: Vec<_> = self.streams.live().map(|(id, live)| reading(id, &live.socket, queued)).collect();
             paced.pacer.tick(self.begin.elapsed(), &readings);
             drop(paced);
             self.apply_pacing();
@@ -265,8 +267,8 @@ impl Sending {
     }
 }
 
-/// State of a stream for the pacer.
-fn reading(id: u16, socket: &std::net::TcpStream) -> Reading {
+/// State of a stream for the pacer; `queued` if a parcel waits for whichever stream is free.
+fn reading(id: u16, socket: &std::net::TcpStream, queued: bool) -> Reading {
     let info = sys::socket::tcp_info(socket.as_fd()).unwrap_or_default();
     {
         let in_flight = (info.unacked + info.retrans).saturating_sub(info.sacked + info.lost);
@@ -280,7 +282,7 @@ fn reading(id: u16, socket: &std::net::TcpStream) -> Reading {
             mss_bytes: info.snd_mss,
             waiting_bytes: u64::from(info.notsent_bytes),
             header_bytes,
-            backlog: info.notsent_bytes > 0 || info.unacked > 0,
+            backlog: queued || info.notsent_bytes > 0 || info.unacked > 0,
             rate_limited: Reading::pacing_is_the_limit(info.notsent_bytes, in_flight, limit.0, limit.1, limit.2),
         }
     }

@@ -498,10 +498,7 @@ impl Session {
         match event {
             NetEvent::Sending { parcel, stream } => self.machine.handle_sent(parcel, stream),
             NetEvent::Closed { id, why } => {
-                if let Some(why) = &why {
-                    tracing::warn!(stream = id, why, "a data stream was lost");
-                }
-                self.sending.closed(id, why.is_some());
+                self.sending.closed(id, why.as_deref());
                 self.machine.handle_stream_lost(id);
             }
             NetEvent::Corrupt { .. } => {}

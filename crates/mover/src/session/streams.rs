@@ -61,6 +61,8 @@ pub struct Streams {
     failures: u32,
     retry_at: Instant,
     last_failure: String,
+    /// Streams that ended otherwise than in good order.
+    lost: u32,
     /// Segments sent again on streams that are closed.
     closed_retransmits: u64,
 }
@@ -70,6 +72,8 @@ pub struct Streams {
 pub struct Sample {
     /// Streams open.
     pub streams: u16,
+    /// Streams lost since the session's begin.
+    pub lost: u32,
     /// Segments sent again since the session's begin.
     pub retransmits: u64,
     /// Segments sent again in the interval.
@@ -113,6 +117,7 @@ impl Streams {
             failures: 0,
             retry_at: Instant::now(),
             last_failure: String::new(),
+            lost: 0,
             closed_retransmits: 0,
         }
     }
@@ -188,12 +193,14 @@ impl Streams {
         Ok(())
     }
 
-    /// A stream is closed; `lost` if not in good order.
-    pub fn closed(&mut self, id: u16, lost: bool) {
+    /// A stream is closed; `why` if not in good order.
+    pub fn closed(&mut self, id: u16, why: Option<&str>) {
         if let Some(live) = self.live.remove(&id) {
             self.closed_retransmits += u64::from(live.info.total_retrans);
         }
-        if lost {
+        if let Some(why) = why {
+            tracing::warn!(stream = id, why, "a data stream was lost");
+            self.lost += 1;
             self.retry_at = Instant::now() + RETRY / 4;
         }
     }
@@ -223,7 +230,8 @@ impl Streams {
 
     /// Reads all sockets.
     pub fn sample(&mut self) -> Sample {
-        let mut sample = Sample { streams: self.len(), retransmits: self.closed_retransmits, ..Sample::default() };
+        let mut sample =
+            Sample { streams: self.len(), lost: self.lost, retransmits: self.closed_retransmits, ..Sample::default() };
         for live in self.live.values_mut() {
             let Ok(info) = sys::socket::tcp_info(live.socket.as_fd()) else { continue };
             live.before = std::mem::replace(&mut live.info, info);

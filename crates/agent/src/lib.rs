@@ -32,7 +32,7 @@ pub mod tokens;
 
 pub use config::{Config, ConfigError, Environment, Log, Overrides};
 pub use error::AgentError;
-pub use oneshot::{OneshotOptions, oneshot};
+pub use oneshot::{LocalAgent, OneshotOptions, oneshot};
 pub use private::StateError;
 pub use roots::{Root, Roots};
 pub use run::{STOP_GRACE, run};

@@ -11,6 +11,7 @@
 //! key opens nothing but this process.
 
 mod grant;
+mod local;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
@@ -32,6 +33,7 @@ use crate::identity;
 use crate::run::{bind, finish_in_time, limits, serve};
 use crate::stop::{Stop, asked};
 use grant::OneKey;
+pub use local::LocalAgent;
 
 /// How long the near end may take to say what it wants, and then to come.
 const WAIT_FIRST: Duration = Duration::from_secs(60);

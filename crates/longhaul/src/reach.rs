@@ -3,10 +3,12 @@
 pub(crate) mod address;
 pub(crate) mod ssh;
 
+use std::os::unix::ffi::OsStringExt;
 use std::sync::Arc;
 
-use anyhow::Result;
-use mover::request::{Fingerprint, Judge, Place, Reach, Remote};
+use agent::{LocalAgent, OneshotOptions};
+use anyhow::{Context, Result};
+use mover::request::{Fingerprint, Judge, Limits, Place, Reach, Remote};
 
 use crate::action::{AgentEnd, End, Trust};
 use crate::known_hosts::{Known, KnownHosts};
@@ -18,16 +20,39 @@ use ssh::SshLogin;
 pub(crate) struct Reached {
     /// For the mover.
     pub(crate) place: Place,
-    /// What keeps the far end alive, if it was started over ssh.
-    login: Option<SshLogin>,
+    /// What was started for it.
+    helper: Option<Helper>,
+}
+
+/// What keeps an end alive.
+enum Helper {
+    /// The far end was started over ssh.
+    Login(SshLogin),
+    /// It is in this process.
+    Agent(LocalAgent),
 }
 
 impl Reached {
     /// Ends what was started for it.
     pub(crate) async fn end(self) {
-        if let Some(login) = self.login {
-            login.end().await;
+        match self.helper {
+            Some(Helper::Login(login)) => login.end().await,
+            Some(Helper::Agent(agent)) => agent.end().await,
+            None => {}
         }
+    }
+
+    /// Makes this end of a copy, which is of this host as the other one is, one that bytes can be moved to.
+    ///
+    /// # Errors
+    /// When no agent can be started within this process.
+    pub(crate) fn served_here(self, limits: &Limits) -> Result<Reached> {
+        let Place::Local(paths) = self.place else { return Ok(self) };
+        let start = std::env::current_dir().context("cannot tell what the current directory is")?;
+        let options = OneshotOptions { start, io: limits.io, ..OneshotOptions::default() };
+        let agent = LocalAgent::start(&options, ssh::new_key()?)?;
+        let paths = paths.into_iter().map(|path| path.into_os_string().into_vec()).collect();
+        Ok(Reached { place: Place::Agent(agent.remote(), paths), helper: Some(Helper::Agent(agent)) })
     }
 }
 
@@ -36,14 +61,14 @@ impl Reached {
 /// # Errors
 /// When a name has no address, or the far end could not be started.
 pub(crate) async fn reach(end: End, families: Families, quiet: bool) -> Result<Reached> {
-    let alone = |place| Reached { place, login: None };
+    let alone = |place| Reached { place, helper: None };
     Ok(match end {
         End::Local(paths) => alone(Place::Local(paths)),
         End::Pipe => alone(Place::Pipe),
         End::Agent(agent, paths) => alone(Place::Agent(remote(agent, families, quiet).await?, paths)),
         End::Ssh(end, paths) => {
             let login = ssh::start(&end, families).await?;
-            Reached { place: Place::Agent(login.remote.clone(), paths), login: Some(login) }
+            Reached { place: Place::Agent(login.remote.clone(), paths), helper: Some(Helper::Login(login)) }
         }
     })
 }

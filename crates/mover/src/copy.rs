@@ -1,20 +1,22 @@
 //! The driving end: a command's copy or test, from its request to its summary.
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use proto::control::{Code, Direction, Open, Settings, Work};
+use proto::control::{Code, Direction, Open, Refusal, Settings, Work};
 use tokio::sync::{mpsc, watch};
 
 use crate::connect::{Session, reach};
 use crate::control::retry::{Limits, Next, Retry};
-use crate::ends::{local_sources, local_target};
+use crate::ends::{Sources, local_sources, local_target};
 use crate::event::{Event, Started, Summary, SweepStep};
+use crate::io::output::REORDER_CHUNKS;
 use crate::link::LinkError;
 use crate::request::{CopyRequest, Hooks, MoveError, Place, Remote, Steer, TestRequest};
 use crate::session::source::End;
-use crate::session::{Context, SessionError, Steering, chain, destination, memory, source};
+use crate::session::{Context, SessionError, Steering, chain, destination, memory, output, source};
 
 /// Streams at most when their number is to be found and nobody set a bound.
 const STREAMS_AUTO_MAX: u16 = 16;
@@ -38,6 +40,8 @@ pub async fn copy(
     sys::random::fill(&mut job).map_err(|e| failed(1, format!("getting random bytes: {e}")))?;
     let mut summary = Summary { protection: request.settings.protection, ..Summary::default() };
     let mut retry = Retry::new(Limits::default());
+    // What went through a pipe is gone.
+    let is_piped = matches!(request.source, Place::Pipe) || matches!(request.destination, Place::Pipe);
     let mut tried = 0;
     loop {
         let (result, end) = once(&request, job, &events, &steer).await;
@@ -54,7 +58,7 @@ pub async fn copy(
         }
         tried += 1;
         // What never worked will not get better by trying: a wrong address is told at once.
-        let worth_it = error.is_network() && (progress || summary.reconnects > 0);
+        let worth_it = error.is_network() && !is_piped && (progress || summary.reconnects > 0);
         let Some(Next::Again { pause, attempt, of }) = worth_it.then(|| retry.failed(random())) else {
             return Err(move_error(error, tried));
         };
@@ -72,11 +76,9 @@ pub async fn copy(
 fn refuse_what_is_missing(request: &CopyRequest) -> Result<(), MoveError> {
     let missing = match (&request.source, &request.destination) {
         _ if request.hooks != Hooks::default() => "hooks are not run by this version: leave the --hook options out",
-        (Place::Pipe, _) | (_, Place::Pipe) => "standard input and output are not carried by this version: name a file",
         (Place::Agent(..), Place::Agent(..)) => {
             "copies between two agents are not driven by this version: run the copy at one of them"
         }
-        (Place::Local(_), Place::Local(_)) => "both ends are on this host: name an agent or an ssh host at one of them",
         _ => return Ok(()),
     };
     Err(failed(2, missing.to_owned()))
@@ -98,50 +100,103 @@ async fn once(
     steer: &Steering,
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
     match (&request.source, &request.destination) {
-        (Place::Local(paths), Place::Agent(remote, to)) => push(request, paths, remote, to, job, (events, steer)).await,
+        (Place::Local(_) | Place::Pipe, Place::Agent(remote, to)) => {
+            push(request, remote, to, job, (events, steer)).await
+        }
         (Place::Agent(remote, from), Place::Local(paths)) => {
             pull(request, remote, from, paths, job, (events, steer)).await
         }
+        (Place::Agent(remote, from), Place::Pipe) => pull_to_pipe(request, remote, from, job, (events, steer)).await,
         _ => (Err(SessionError::Fatal("this pair of places is not supported".to_owned())), None),
     }
 }
 
 async fn push(
     request: &CopyRequest,
-    paths: &[PathBuf],
     remote: &Remote,
     to: &[Vec<u8>],
     job: [u8; 16],
     (events, steer): (&mpsc::Sender<Event>, &Steering),
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
-    let sources = match local_sources(paths, request.names.clone()) {
+    let (from, single, source_key) = match sources(request, job) {
         Ok(sources) => sources,
-        Err(why) => return (Err(SessionError::Link(LinkError::Refused(why))), None),
+        Err(error) => return (Err(error), None),
     };
     let work = Work::Copy {
         paths: to.to_vec(),
         names: Vec::new(),
         options: request.options.clone(),
-        single: sources.single,
-        source_key: sources.key,
+        single,
+        source_key,
+        reorder_chunks: None,
     };
     let session = match begin(request, remote, Direction::Push, work, job).await {
         Ok(session) => session,
         Err(error) => return (Err(error), None),
     };
-    let reorder_chunks = session.opened.reorder_chunks;
     let (mut context, _keep, _stop) = context(session, &request.settings, &request.limits, events).await;
     context.steer = Some(steer.clone());
     let setup = source::Setup {
         context,
-        root: sources.root,
-        specs: sources.specs,
+        from,
         options: request.options.clone(),
-        reorder_chunks,
+        reorder_chunks: None,
         every_file: request.every_file,
     };
     let (result, end) = source::run(setup).await;
     (result, Some((end, true)))
+}
+
+/// What a push moves, whether that is one thing that is no directory, and what names it.
+fn sources(request: &CopyRequest, job: [u8; 16]) -> Result<(source::From, bool, [u8; 16]), SessionError> {
+    match &request.source {
+        Place::Local(paths) => {
+            let Sources { root, specs, single, key } = local_sources(paths, request.names.clone())
+                .map_err(|why| SessionError::Link(LinkError::Refused(why)))?;
+            Ok((source::From::Tree { root, specs }, single, key))
+        }
+        // What went through a pipe cannot be had again, so no other command continues it.
+        _ => {
+            let input = std::io::stdin()
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(|error| SessionError::Os { doing: "opening standard input".to_owned(), error })?;
+            Ok((source::From::Input(input), true, job))
+        }
+    }
+}
+
+async fn pull_to_pipe(
+    request: &CopyRequest,
+    remote: &Remote,
+    from: &[Vec<u8>],
+    job: [u8; 16],
+    (events, steer): (&mpsc::Sender<Event>, &Steering),
+) -> (Result<(), SessionError>, Option<(End, bool)>) {
+    let work = Work::Copy {
+        paths: from.to_vec(),
+        names: Vec::new(),
+        options: request.options.clone(),
+        single: false,
+        source_key: [0; 16],
+        reorder_chunks: Some(REORDER_CHUNKS),
+    };
+    let session = match begin(request, remote, Direction::Pull, work, job).await {
+        Ok(session) => session,
+        Err(error) => return (Err(error), None),
+    };
+    if !session.opened.single {
+        let text = "standard output takes one file, and this is a directory: name a file in it".to_owned();
+        return (Err(LinkError::Refused(Refusal { code: Code::Path, text }).into()), None);
+    }
+    let output = match std::io::stdout().as_fd().try_clone_to_owned() {
+        Ok(output) => output,
+        Err(error) => return (Err(SessionError::Os { doing: "opening standard output".to_owned(), error }), None),
+    };
+    let (mut context, _keep, _stop) = context(session, &request.settings, &request.limits, events).await;
+    context.steer = Some(steer.clone());
+    let (result, end) = output::run(output::Setup { context, output, every_file: request.every_file }).await;
+    (result, Some((end, false)))
 }
 
 async fn pull(
@@ -158,6 +213,7 @@ async fn pull(
         options: request.options.clone(),
         single: false,
         source_key: [0; 16],
+        reorder_chunks: None,
     };
     let session = match begin(request, remote, Direction::Pull, work, job).await {
         Ok(session) => session,

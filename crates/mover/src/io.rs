@@ -2,7 +2,9 @@
 
 pub mod commit;
 pub mod decide;
+pub mod input;
 pub mod journal;
+pub mod output;
 pub mod place;
 pub mod read;
 pub mod target;

@@ -186,7 +186,6 @@ impl Server {
             settings: settings.clone(),
             single: false,
             source_key: [0; 16],
-            reorder_chunks: None,
             addresses: self.options.addresses.clone(),
         };
         let work = match open.work {
@@ -199,11 +198,13 @@ impl Server {
                 }
                 Ready::Memory { push: open.direction == Direction::Push, duration: Duration::from_millis(duration_ms) }
             }
-            Work::Copy { paths, names, options, single, source_key } => match open.direction {
+            Work::Copy { paths, names, options, single, source_key, reorder_chunks } => match open.direction {
                 Direction::Pull => {
                     let sources = crate::ends::granted_sources(&*grant, &paths, names)?;
                     (opened.single, opened.source_key) = (sources.single, sources.key);
-                    Ready::Source { sources, options }
+                    // A window of nothing would never move.
+                    let reorder_chunks = reorder_chunks.map(|chunks| chunks.max(1));
+                    Ready::Source { sources, options, reorder_chunks }
                 }
                 Direction::Push => {
                     let [path] = paths.as_slice() else {
@@ -357,7 +358,7 @@ struct Prepared {
 }
 
 enum Ready {
-    Source { sources: Sources, options: CopyOptions },
+    Source { sources: Sources, options: CopyOptions, reorder_chunks: Option<u32> },
     Target { target: Target, options: CopyOptions, single: bool, source_key: [u8; 16], holder: String },
     Memory { push: bool, duration: Duration },
 }
@@ -367,9 +368,10 @@ impl Prepared {
         let context = self.context;
         let counters = context.counters.clone();
         let (result, end) = match self.work {
-            Ready::Source { sources, options } => {
+            Ready::Source { sources, options, reorder_chunks } => {
                 let Sources { root, specs, .. } = sources;
-                let setup = source::Setup { context, root, specs, options, reorder_chunks: None, every_file: false };
+                let from = source::From::Tree { root, specs };
+                let setup = source::Setup { context, from, options, reorder_chunks, every_file: false };
                 let (result, end) = source::run(setup).await;
                 counters.bytes_out.fetch_add(end.outlook.bytes, Ordering::Relaxed);
                 (result, end)

@@ -4,6 +4,7 @@
 pub mod auto;
 pub mod destination;
 pub mod memory;
+pub mod output;
 pub mod receiving;
 pub mod sending;
 pub mod source;
@@ -195,6 +196,20 @@ impl Wire {
             other => return Some(other),
         }
         None
+    }
+
+    /// Waits for the other end's goodbye and its last numbers, but not for long.
+    pub async fn goodbye(&mut self) {
+        let goodbye = async {
+            while let Ok(message) = self.link.recv().await {
+                match message {
+                    Control::Telemetry(telemetry) => self.peer = telemetry,
+                    Control::Bye(_) => break,
+                    _ => {}
+                }
+            }
+        };
+        let _ = tokio::time::timeout(CLOSE, goodbye).await;
     }
 
     /// Keeps the connection alive and notices when it is dead.

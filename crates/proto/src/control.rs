@@ -131,6 +131,8 @@ pub enum Work {
         single: bool,
         /// Names the source (host and paths) so that a destination knows an interrupted copy of the same.
         source_key: [u8; 16],
+        /// Pull only: the driver writes a pipe, and can hold so many chunks until they are due; else `None`.
+        reorder_chunks: Option<u32>,
     },
     /// Bytes from memory to memory.
     Memory {
@@ -233,8 +235,6 @@ pub struct Opened {
     pub single: bool,
     /// Pull only: names the source.
     pub source_key: [u8; 16],
-    /// Chunks that the destination can put in order (a destination that is a pipe), else `None`.
-    pub reorder_chunks: Option<u32>,
     /// More addresses of the agent, `ip:port`, for further streams.
     pub addresses: Vec<String>,
 }

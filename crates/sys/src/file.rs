@@ -37,6 +37,7 @@ mod open;
 mod resolve;
 mod space;
 mod statfs;
+mod stream;
 mod xattr;
 
 #[cfg(test)]
@@ -55,4 +56,5 @@ pub use open::OpenFlags;
 pub use resolve::{NAME_BYTES_MAX, Refusal, Resolver};
 pub use space::{fallocate, punch_hole, seek_data, seek_hole, truncate};
 pub use statfs::{FileSystem, statfs};
+pub use stream::{grow_pipe, wait_readable};
 pub use xattr::{get_xattr, list_xattrs, remove_xattr, set_xattr};

@@ -1,5 +1,6 @@
 //! `longhaul copy`, checked and run.
 
+mod here;
 mod names;
 
 use std::path::{Path, PathBuf};
@@ -64,6 +65,7 @@ impl Copy {
         let source = access.end(args.sources.clone(), None)?;
         let destination = access.end(vec![args.destination.clone()], args.destination_token_file.as_deref())?;
         access.check_use(&[&source, &destination])?;
+        here::check(&source, &destination)?;
         let kind = if args.choice.dry_run { Kind::DryRun } else { Kind::Copy };
         let status =
             Status { kind: "copy".into(), what, set_point_bps: args.transport.rate.bps(), ..Status::default() };
@@ -77,7 +79,7 @@ impl Copy {
                 .map(|from| names::read(from, args.choice.null))
                 .transpose()?
                 .unwrap_or_default(),
-            settings: settings(&args.transport)?,
+            settings: settings(&args.transport, here::both(&source, &destination))?,
             hooks: hooks(args.hooks),
             limits: limits(&args.transport, environment)?,
             digests: digests(&args.choice, args.output.report.as_deref(), args.output.json, output_is_data)?,
@@ -108,6 +110,7 @@ impl Copy {
 
     async fn go(self, lines: drive::Lines, ends: drive::Ends, outputs: &mut Outputs) -> Result<Summary> {
         let families = Families::of(&self.limits.bind);
+        let here = here::both(&self.source, &self.destination);
         let source = reach(self.source, families, self.show.is_quiet()).await?;
         let destination = match reach(self.destination, families, self.show.is_quiet()).await {
             Ok(destination) => destination,
@@ -116,6 +119,7 @@ impl Copy {
                 return Err(error);
             }
         };
+        let destination = if here { destination.served_here(&self.limits)? } else { destination };
         let request = CopyRequest {
             source: source.place.clone(),
             destination: destination.place.clone(),

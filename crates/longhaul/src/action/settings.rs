@@ -7,6 +7,7 @@ use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN};
 use units::Bytes;
 
 use crate::args::groups::TransportArgs;
+use crate::args::value::Protect;
 use crate::environment::Environment;
 use crate::exit::usage;
 
@@ -15,13 +16,14 @@ const CHUNK_ALIGN: u64 = 4096;
 /// Characters of a congestion control's name: `TCP_CA_NAME_MAX` of the kernel, without its end.
 const CONGESTION_CHARS_MAX: usize = 15;
 
-/// Checks the options.
+/// Checks the options. What stays on this host (`here`) is not encrypted unless that is asked for.
 ///
 /// # Errors
 /// When a value cannot be.
-pub(super) fn settings(args: &TransportArgs) -> Result<Settings> {
+pub(super) fn settings(args: &TransportArgs, here: bool) -> Result<Settings> {
+    let protect = args.protect.unwrap_or(if here { Protect::Clear } else { Protect::Private });
     Ok(Settings {
-        protection: args.protect.into(),
+        protection: protect.into(),
         chunk_size: chunk_size(args.chunk_size)?,
         streams_max: args.streams.count(),
         congestion: args.congestion.as_deref().map(congestion).transpose()?,

@@ -64,7 +64,7 @@ impl Throughput {
             Status { kind: "test".into(), what, set_point_bps: args.transport.rate.bps(), ..Status::default() };
         Ok(Throughput {
             host,
-            settings: settings(&args.transport)?,
+            settings: settings(&args.transport, false)?,
             duration,
             interval,
             reverse: args.reverse,

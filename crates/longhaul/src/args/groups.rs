@@ -28,9 +28,11 @@ pub(crate) struct TransportArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) congestion: Option<String>,
 
-    /// What the data are protected against on their way; control is TLS 1.3 in any case
-    #[arg(long, value_name = "HOW", value_enum, default_value = "private")]
-    pub(crate) protect: Protect,
+    /// What the data are protected against on their way; control is TLS 1.3 in any case [default: private]
+    ///
+    /// Between two places of this host the default is clear.
+    #[arg(long, value_name = "HOW", value_enum)]
+    pub(crate) protect: Option<Protect>,
 
     /// Differentiated services code point: 0 to 63, or a name such as le, cs1, af11
     #[arg(long, value_name = "DSCP", value_parser = super::dscp::parse)]

@@ -190,7 +190,7 @@ impl Started {
 }
 
 /// 32 random bytes in hexadecimal.
-fn new_key() -> Result<String> {
+pub(super) fn new_key() -> Result<String> {
     let mut bytes = [0; 32];
     sys::random::fill(&mut bytes).context("cannot get random bytes")?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -143,11 +143,17 @@ impl World {
     }
 
     fn spawn(&self, command: &mut Command) -> Running {
+        self.spawn_with(command, Stdio::null(), None)
+    }
+
+    /// With standard input and output of its own; `None` is a file that [`Ended::out`] shows.
+    pub(crate) fn spawn_with(&self, command: &mut Command, input: Stdio, output: Option<Stdio>) -> Running {
         let number = self.programs.replace(self.programs.get() + 1);
         let (out, err) = (self.path(&format!("out-{number}")), self.path(&format!("err-{number}")));
         let file = |path: &Path| fs::File::create(path).expect("a file can be made");
         command.env("XDG_STATE_HOME", self.path("state")).env("XDG_RUNTIME_DIR", self.path("run"));
-        command.stdin(Stdio::null()).stdout(file(&out)).stderr(file(&err));
+        let output = output.unwrap_or_else(|| file(&out).into());
+        command.stdin(input).stdout(output).stderr(file(&err));
         Running { child: command.spawn().expect("the program runs"), out, err }
     }
 
@@ -221,6 +227,13 @@ impl World {
 
     pub(crate) fn run(&self, command: Command) -> Ended {
         self.start(command).end()
+    }
+
+    /// Both places are on this host.
+    pub(crate) fn copy_here(&self, options: &str, from: &OsStr, to: &OsStr) -> Ended {
+        let mut command = self.command("copy", options);
+        command.env_remove("LONGHAUL_TOKEN").arg("--json").args([from, to]);
+        self.run(command)
     }
 
     pub(crate) fn copy(&self, options: &str, from: &OsStr, to: &OsStr) -> Ended {

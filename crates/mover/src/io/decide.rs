@@ -182,6 +182,10 @@ impl Decider {
             return Ok(Decision::Settled(Outcome::Would));
         }
         let (parent, dir, name) = self.spot(entry)?;
+        if entry.kind == EntryKind::Stream && self.single_name.is_none() {
+            let why = "what comes from standard input has no name: end the destination in the file's name, not in a directory";
+            return Ok(Decision::Settled(Outcome::Failed(why.to_owned())));
+        }
         let name = self.single_name.as_deref().unwrap_or(name);
         let existing = self.existing(&parent, &dir, name)?;
         if let Some(meta) = &existing

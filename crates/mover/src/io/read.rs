@@ -66,6 +66,14 @@ impl Running {
         Running { digest: Some(Digest::new(kind)), next: 0, waiting: HashMap::new() }
     }
 
+    /// Takes the next bytes of a file that is read in order.
+    pub(super) fn feed_next(&mut self, bytes: &[u8]) {
+        if let Some(digest) = &mut self.digest {
+            digest.update(bytes);
+            self.next += bytes.len() as u64;
+        }
+    }
+
     /// The value, if all `size` bytes went through.
     pub fn finish(&mut self, size: u64) -> Option<DigestValue> {
         if self.next < size {
@@ -161,7 +169,8 @@ pub struct Shared {
 }
 
 impl Shared {
-    fn frame(&self) -> Option<Frame> {
+    /// A frame; `None` when the session is over.
+    pub(super) fn frame(&self) -> Option<Frame> {
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 return None;
@@ -172,7 +181,7 @@ impl Shared {
         }
     }
 
-    fn tell(&self, event: ReadEvent) {
+    pub(super) fn tell(&self, event: ReadEvent) {
         if let Err(gone) = self.events.blocking_send(event)
             && let ReadEvent::Loaded(loaded) = gone.0
         {
@@ -199,7 +208,8 @@ impl Shared {
     }
 }
 
-fn next(queue: &Receiver<Task>) -> Option<Task> {
+/// The next task; `None` when the queue is closed.
+pub(super) fn next(queue: &Receiver<Task>) -> Option<Task> {
     loop {
         match queue.recv_timeout(IDLE) {
             Ok(task) => return Some(task),

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use proto::record::Kind;
 use proto::{Entry, EntryKind};
-use sys::file::{OpenFlags, Owner, Times, fchmod, fchown, futimens, set_xattr, truncate, write_all_at};
+use sys::file::{
+    Flush, OpenFlags, Owner, Times, fchmod, fchown, futimens, set_xattr, sync_file_range, truncate, write_all_at,
+};
 use sys::ring::Ring;
 use tokio::sync::mpsc;
 
@@ -332,6 +334,12 @@ fn finish_chunk(shared: &Shared, target: &Target, frame: Frame, result: io::Resu
         failed(shared, target, error);
     }
     let first = frame.parts.first().expect("a parcel has a part");
+    // What goes through the page cache is sent to the disk at once: left to the kernel it would wait there,
+    // and the disk idle, until the file is made durable at its end.
+    if let Some(file) = target.file.get().filter(|f| !f.direct) {
+        let len = frame.parts.iter().map(|p| p.offset + u64::from(p.len)).max().unwrap_or(first.offset) - first.offset;
+        let _ = sync_file_range(&file.cached, first.offset, len, Flush::Start);
+    }
     let items = if result.is_ok() && matches!(target.entry.kind, EntryKind::File(_) | EntryKind::Stream) {
         vec![(first.file, first.generation, first.offset, false)]
     } else {

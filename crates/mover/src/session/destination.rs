@@ -659,16 +659,8 @@ impl Session {
         self.wire.link.send(Control::Bye(bye)).await;
         if result.is_ok() && self.context.driver {
             // The source may still compute digests; it says goodbye when it has its last numbers out.
-            let goodbye = async {
-                while let Ok(message) = self.wire.link.recv().await {
-                    if let Control::Telemetry(t) = message {
-                        self.end.outlook.peer = t;
-                    } else if matches!(message, Control::Bye(_)) {
-                        break;
-                    }
-                }
-            };
-            let _ = tokio::time::timeout(CLOSE, goodbye).await;
+            self.wire.goodbye().await;
+            self.end.outlook.peer = self.wire.peer;
         }
         self.wire.link.close(CLOSE).await;
         (result, self.end)

@@ -147,16 +147,8 @@ async fn finish(mut wire: Wire, result: &Result<(), SessionError>, end: &mut End
         Err(error) => Bye::Abandoned(error.refusal()),
     };
     wire.link.send(Control::Bye(bye)).await;
-    let goodbye = async {
-        while let Ok(message) = wire.link.recv().await {
-            match message {
-                Control::Telemetry(telemetry) => end.outlook.peer = telemetry,
-                Control::Bye(_) => break,
-                _ => {}
-            }
-        }
-    };
-    let _ = tokio::time::timeout(CLOSE, goodbye).await;
+    wire.goodbye().await;
+    end.outlook.peer = wire.peer;
     wire.link.close(CLOSE).await;
 }
 

@@ -1,9 +1,10 @@
 //! The source end of a copy.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crossbeam_channel::bounded;
 use proto::control::{Bye, Control, CopyOptions, DigestKind, Outcome, ToDestination, ToSource};
@@ -19,12 +20,13 @@ use crate::digest::DigestValue;
 use crate::event::Event;
 use crate::filter::Filter;
 use crate::frame::{Frame, Pool};
+use crate::io::input::InputReader;
 use crate::io::read::{self, ChunkReader, Loaded, ReadEvent, Running, SourceFile, Task};
 use crate::link::LinkError;
 use crate::net::NetEvent;
 use crate::report::Outlook;
 use crate::request::{IoChoice, Steer};
-use crate::scan::{ScanEvent, ScanOptions, Scanner, SourceSpec};
+use crate::scan::{ScanEvent, ScanOptions, Scanner, SourceRef, SourceSpec};
 
 /// Files of up to this many bytes travel whole, in batches. Both ends derive it from the chunk's size.
 #[must_use]
@@ -40,6 +42,10 @@ const PLAIN_READERS: usize = 4;
 const TASKS_MAX: usize = 8;
 /// Digests waiting for a reader; the scan waits at this number.
 const LATE_MAX: usize = 4096;
+/// What standard input is called in messages; its file has the name that the user gave the destination.
+pub const INPUT_NAME: &str = "standard input";
+/// Mode of a file that comes from standard input.
+const INPUT_MODE: u32 = 0o644;
 /// Scan events waiting.
 const SCANNED_MAX: usize = 4096;
 
@@ -47,16 +53,27 @@ const SCANNED_MAX: usize = 4096;
 pub struct Setup {
     /// Connection and bounds.
     pub context: Context,
-    /// The directory that all sources lie beneath.
-    pub root: Dir,
-    /// The sources.
-    pub specs: Vec<SourceSpec>,
+    /// What is copied.
+    pub from: From,
     /// How the dataset is copied.
     pub options: CopyOptions,
     /// Chunks that the destination can put in order.
     pub reorder_chunks: Option<u32>,
     /// Report every entry.
     pub every_file: bool,
+}
+
+/// What is copied.
+pub enum From {
+    /// Files and directories.
+    Tree {
+        /// The directory that all sources lie beneath.
+        root: Dir,
+        /// The sources.
+        specs: Vec<SourceSpec>,
+    },
+    /// What comes out of a pipe, as one file.
+    Input(OwnedFd),
 }
 
 /// What came of a session, for the summary.
@@ -71,7 +88,7 @@ pub struct End {
 
 /// Runs the source end of a copy to its end. What came of it is in the second part also when it failed.
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
-    let Setup { mut context, root, specs, options, reorder_chunks, every_file } = setup;
+    let Setup { mut context, from, options, reorder_chunks, every_file } = setup;
     let (news, news_inbox) = mpsc::channel(NEWS_MAX);
     let mut end = End { tally: Tally::default(), outlook: Outlook::new(&context), io: String::new() };
     let filter = match Filter::new(&options.filters) {
@@ -84,6 +101,14 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         Ok(pool) => pool,
         Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),
     };
+    let (root, specs, input) = match from {
+        From::Tree { root, specs } => (root, specs, None),
+        From::Input(input) => match Dir::open("/") {
+            Ok(root) => (root, Vec::new(), Some(input)),
+            Err(error) => return (Err(SessionError::Os { doing: "opening /".to_owned(), error }), end),
+        },
+    };
+    let is_input = input.is_some();
     let shared = Arc::new(read::Shared {
         root: root.clone(),
         pool: pool.clone(),
@@ -94,10 +119,13 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         busy_us: AtomicU64::new(0),
         stop: AtomicBool::new(false),
     });
-    let readers = Readers::start(&shared, context.limits.io);
+    let readers = match input {
+        None => Readers::start(&shared, context.limits.io),
+        Some(input) => Readers::of_input(&shared, input),
+    };
     end.io = readers.io.clone();
     let scan = ScanOptions { preserve_all: options.preserve_all, filter, ..ScanOptions::default() };
-    let scanned = start_scan(root, specs, scan);
+    let scanned = if is_input { input_entry() } else { start_scan(root, specs, scan) };
     let machine = Source::new(proto::source::Config { chunk_size, small_max: small_max(chunk_size), reorder_chunks });
     let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
     let wire = Wire::new(link, context.limits.timeout);
@@ -149,6 +177,22 @@ fn start_scan(root: Dir, specs: Vec<SourceSpec>, options: ScanOptions) -> mpsc::
     scanned
 }
 
+/// The manifest of a pipe: one file of unknown size, of now.
+fn input_entry() -> mpsc::Receiver<ScanEvent> {
+    let (tell, scanned) = mpsc::channel(1);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let entry = Entry {
+        path: RelPath::new(INPUT_NAME).expect("a plain name"),
+        kind: EntryKind::Stream,
+        mode: INPUT_MODE,
+        mtime: proto::Time { sec: now.as_secs() as i64, nsec: now.subsec_nanos() },
+        owner: None,
+        xattrs: Vec::new(),
+    };
+    tell.try_send(ScanEvent::Entry(entry, SourceRef { path: Vec::new() })).expect("the channel is empty");
+    scanned
+}
+
 struct Readers {
     chunks: Option<crossbeam_channel::Sender<Task>>,
     batches: Option<crossbeam_channel::Sender<Task>>,
@@ -184,6 +228,16 @@ impl Readers {
             shared,
             busy_before: 0.into(),
         }
+    }
+
+    /// One thread that reads a pipe.
+    fn of_input(shared: &Arc<read::Shared>, input: OwnedFd) -> Readers {
+        let (chunks, queue) = bounded(TASKS_MAX);
+        let reader = shared.clone();
+        let run = move || InputReader::new(&reader, input).run(&queue);
+        let threads = std::thread::Builder::new().name("lh-input".to_owned()).spawn(run).into_iter().collect();
+        let (io, shared) = ("pipe".to_owned(), shared.clone());
+        Readers { chunks: Some(chunks), batches: None, threads, io, shared, busy_before: 0.into() }
     }
 
     /// Time that readers were busy since the last call, per reader, µs.
@@ -451,6 +505,11 @@ impl Session {
                         proto::source::Read::Changed(entry) => Some(entry.clone()),
                         _ => None,
                     };
+                    if let proto::source::Read::EndOfStream(size) = &read {
+                        // Only now is it known how long the last chunk is.
+                        let len = size.saturating_sub(item.offset).min(u64::from(item.len)) as u32;
+                        self.sizes.insert(frame.parcel, vec![(item.index, len)]);
+                    }
                     if !self.machine.handle_read(frame.parcel, item, read) {
                         frame.parts.retain(|p| (p.file, p.generation) != (item.index, item.generation));
                     }

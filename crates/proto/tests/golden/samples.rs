@@ -64,6 +64,7 @@ fn copy() -> Work {
         },
         single: false,
         source_key: [0xb2; 16],
+        reorder_chunks: Some(4),
     }
 }
 
@@ -85,7 +86,6 @@ fn opened() -> Opened {
         settings: settings(),
         single: true,
         source_key: [0xd4; 16],
-        reorder_chunks: Some(4),
         addresses: vec!["[2001:db8::1]:4810".into()],
     }
 }

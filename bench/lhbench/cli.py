@@ -135,8 +135,8 @@ def _parser():
         description="Runs Longhaul and its peers in alternation between two network namespaces.",
         epilog="example: bench/run --quick --only a,b --peers iperf3,rsync",
     )
-    parser.add_argument("--only", type=_letters, default=tuple(SCENARIOS), metavar="a,b,c,d",
-                        help="a memory to memory, b one big file, c small files, d a mixed tree")
+    parser.add_argument("--only", type=_letters, default=tuple(SCENARIOS), metavar="a,b,c,d,e",
+                        help="a memory to memory, b one big file, c small files, d a mixed tree, e the set point")
     parser.add_argument("--rounds", type=_count, metavar="N", help="default 5, with --quick 1")
     parser.add_argument("--quick", action="store_true",
                         help="small data, one round: proves that every arm works, measures nothing")

@@ -52,6 +52,10 @@ class Link:
             # What one arm learned about the path must not start the next one.
             _sysctl(namespace, "-qw", "net.ipv4.tcp_no_metrics_save=1")
 
+    def devices(self):
+        """Namespace and device of each end."""
+        return list(zip(self.namespaces, self._devices))
+
     def _ends(self):
         return zip(self.namespaces, self._devices, (SOURCE_ADDRESS, DEST_ADDRESS))
 

@@ -92,8 +92,16 @@ class LonghaulThroughput(_Longhaul):
         return self._client(
             "test", "throughput", self._ready["address"], "--fingerprint", self._ready["fingerprint"],
             "--streams", job.streams, "--congestion", congestion, "--duration", f"{job.duration_s}s",
-            "--protect", self.protection, "--json",
+            "--protect", self.protection, "--json", *(["--rate", job.rate] if hasattr(job, "rate") else []),
         )
+
+    def session(self, *words):
+        """What `longhaul session …` says at the source."""
+        log = "longhaul-session.log"
+        process = self.bench.source.spawn([self._binary, "session", *words], log)
+        if process.wait(20) != 0:
+            raise ArmFailed(f"longhaul session {' '.join(words)}: {self.bench.source.log_text(log)}")
+        return self.bench.source.log_text(log)
 
     def result(self, job, seconds):
         summary = _summary(self.bench.source.log_text(self.client_log()))

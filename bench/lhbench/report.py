@@ -15,7 +15,7 @@ NOTHING = "–"
 def markdown(scenarios, machine, settings, method):
     parts = [_head(machine, settings)]
     for scenario in scenarios:
-        table = _memory_tables(scenario) if scenario.letter == "a" else _copy_table(scenario)
+        table = _TABLES.get(scenario.letter, _copy_table)(scenario)
         title = f"## ({scenario.letter}) {scenario.title}"
         parts.append("\n".join([title, "", *table, *_footnotes(scenario)]))
     parts.append("\n".join(["## Method", "", *(f"- {line}" for line in method)]))
@@ -36,6 +36,7 @@ def as_json(scenarios, machine, settings, method):
                 "facts": scenario.facts,
                 "skipped": scenario.skipped,
                 "failure": scenario.failure,
+                **(scenario.figures() if scenario.letter == "e" else {}),
                 "arms": [_arm_json(arm) for arm in scenario.arms],
             }
             for scenario in scenarios
@@ -126,6 +127,9 @@ def _copy_table(scenario):
             f"| {_cpu(arm)} | {_peak([arm])} | {len(arm.valid)} of {len(arm.samples)} |"
         )
     return lines
+
+
+_TABLES = {"a": _memory_tables, "e": lambda scenario: scenario.table()}
 
 
 def _footnotes(scenario):

@@ -10,6 +10,7 @@ from .limits import fio_arm, fio_missing, local_tree
 from .longhaul import LonghaulCopy, LonghaulThroughput
 from .measure import measure_copy, measure_stream
 from .peers.base import StreamJob
+from .setpoint import SetPoint
 from .units import GI, binary_size
 
 PROTECTIONS = (CLEAR, INTEGRITY, PRIVATE)
@@ -148,7 +149,7 @@ class MixedTree(_Tree):
         return mixed_tree(root, settings.mixed)
 
 
-SCENARIOS = {scenario.letter: scenario for scenario in (Memory, File, SmallFiles, MixedTree)}
+SCENARIOS = {scenario.letter: scenario for scenario in (Memory, File, SmallFiles, MixedTree, SetPoint)}
 
 
 def stream_group(congestion, streams):

@@ -35,8 +35,9 @@ class Target:
 def targets(scenarios):
     lines = []
     for scenario in scenarios:
-        lines += {"a": _memory, "b": _file, "c": _small, "d": _mixed}[scenario.letter](scenario)
-        lines.append(_resident(scenario))
+        lines += {"a": _memory, "b": _file, "c": _small, "d": _mixed, "e": _set_point}[scenario.letter](scenario)
+        if scenario.letter != "e":
+            lines.append(_resident(scenario))
     return lines
 
 
@@ -84,6 +85,20 @@ def _small(scenario):
 
 def _mixed(scenario):
     return _against_peers(scenario, 1.0) + _fallback(scenario)
+
+
+def _set_point(scenario):
+    worst = lambda values: max(values, default=None)
+    return [
+        Target("(e) error of the worst 10 s mean", worst(100 * abs(h.mean_error) for h in scenario.held), 1.0,
+               at_most=True, unit="%"),
+        Target("(e) excess of the worst second", worst(100 * h.excess for h in scenario.held), 1.0,
+               at_most=True, unit="%"),
+        Target("(e) error of the second that begins 200 ms after a change",
+               worst(100 * abs(c.error) for c in scenario.changed), 1.0, at_most=True, unit="%"),
+        Target("(e) share of runs attributed to the rate limit", scenario.held and sum(
+            h.limited_by == "rate_limit" for h in scenario.held) / len(scenario.held) or None, 1.0, unit=""),
+    ]
 
 
 def _against_peers(scenario, goal):

@@ -1,6 +1,7 @@
 //! Reaching an agent: TCP, TLS, hello, welcome, open.
 
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -45,6 +46,8 @@ pub struct Session {
     pub opened: Opened,
     /// The session's key.
     pub key: SessionKey,
+    /// Round trip of the control connection.
+    pub rtt: Option<Duration>,
     /// How its streams come.
     pub ways: Ways,
     /// Kept while the session runs: the port that the agent connects to.
@@ -169,6 +172,8 @@ impl Connected {
             Control::Refused(why) => return Err(LinkError::Refused(why).into()),
             other => return Err(LinkError::Protocol(format!("unexpected answer {other:?}")).into()),
         };
+        let rtt = sys::socket::tcp_info(self.stream.get_ref().0.as_fd()).ok();
+        let rtt = rtt.map(|info| Duration::from_micros(info.rtt_us.into()));
         let failed = |e: rustls::Error| SessionError::Fatal(format!("deriving the session's key: {e}"));
         let key = crate::tls::session_key(&self.stream, &opened.session).map_err(failed)?;
         let (ways, keep) = match self.ways {
@@ -183,6 +188,6 @@ impl Connected {
                 (Ways::Wait(arrivals), Some(Keep { _door: door, _stop: stop }))
             }
         };
-        Ok(Session { link: Link::new(self.stream), opened, key, ways, keep })
+        Ok(Session { link: Link::new(self.stream), opened, key, rtt, ways, keep })
     }
 }

@@ -151,8 +151,10 @@ async fn push(
 fn sources(request: &CopyRequest, job: [u8; 16]) -> Result<(source::From, bool, [u8; 16]), SessionError> {
     match &request.source {
         Place::Local(paths) => {
-            let Sources { root, specs, single, key } = local_sources(paths, request.names.clone())
-                .map_err(|why| SessionError::Link(LinkError::Refused(why)))?;
+            let refused = |why| SessionError::Link(LinkError::Refused(why));
+            let sources = local_sources(paths, request.names.clone()).map_err(refused)?;
+            sources.check(&request.options).map_err(refused)?;
+            let Sources { root, specs, single, key } = sources;
             Ok((source::From::Tree { root, specs }, single, key))
         }
         // What went through a pipe cannot be had again, so no other command continues it.
@@ -268,7 +270,7 @@ async fn context(
     events: &mpsc::Sender<Event>,
 ) -> (Context, Option<crate::connect::Keep>, watch::Sender<bool>) {
     let (stop, stopped) = watch::channel(false);
-    let Session { link, opened, key, ways, keep } = session;
+    let Session { link, opened, key, rtt, ways, keep } = session;
     let name: String = opened.session.iter().map(|b| format!("{b:02x}")).collect();
     let started = Started {
         session: name,
@@ -284,6 +286,7 @@ async fn context(
         streams_max: opened.settings.streams_max,
         auto_streams: wished.streams_max == 0,
         settings: opened.settings,
+        rtt,
         ways,
         memory_bytes: limits.memory.get() / BUFFER_SHARE,
         limits: limits.clone(),

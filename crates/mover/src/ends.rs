@@ -1,12 +1,13 @@
 //! Finding the two ends of a copy: from paths as a user writes them, to directories and names.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proto::RelPath;
-use proto::control::{Code, Direction, Refusal};
+use proto::control::{Code, CopyOptions, Direction, Refusal};
 use sys::file::{Dir, Kind};
 
 use crate::scan::SourceSpec;
@@ -29,6 +30,26 @@ pub struct Sources {
     pub single: bool,
     /// Names them, so that a destination knows an interrupted copy of the same.
     pub key: [u8; 16],
+}
+
+impl Sources {
+    /// Refuses what these sources cannot be asked for together.
+    ///
+    /// # Errors
+    /// `delete` with several sources that meet in one directory: each would delete what the other brought.
+    pub fn check(&self, options: &CopyOptions) -> Result<(), EndError> {
+        let mut names = HashSet::new();
+        let meet =
+            self.specs.iter().any(|spec| !names.insert(if spec.contents_only { &[] } else { spec.name.as_slice() }));
+        let beside = self.specs.len() > 1 && self.specs.iter().any(|spec| spec.contents_only);
+        if options.delete && (meet || beside) {
+            return Err(bad(
+                "--delete with several sources that share a directory would delete what the others bring: copy them one after the other"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
 }
 
 /// The destination of a copy.

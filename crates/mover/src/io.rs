@@ -8,6 +8,7 @@ pub mod output;
 pub mod place;
 pub mod read;
 pub mod target;
+pub mod trial;
 pub mod write;
 
 use std::io;

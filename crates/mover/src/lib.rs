@@ -13,6 +13,7 @@ pub mod filter;
 pub mod fingerprint;
 pub mod frame;
 pub mod io;
+pub mod known_paths;
 pub mod link;
 pub mod net;
 pub mod report;

@@ -70,6 +70,8 @@ pub struct Limits {
     pub bind: Vec<IpAddr>,
     /// Without any progress for this long the attempt is given up.
     pub timeout: Duration,
+    /// Where what is found of paths is kept for the next session; `None` keeps nothing.
+    pub paths_file: Option<PathBuf>,
     /// `posix` forces the fallback of storage I/O (tests, bench).
     pub io: IoChoice,
 }
@@ -80,6 +82,7 @@ impl Default for Limits {
             memory: Bytes::new(512 << 20),
             bind: Vec::new(),
             timeout: Duration::from_secs(60),
+            paths_file: None,
             io: IoChoice::default(),
         }
     }

@@ -119,6 +119,8 @@ pub struct Context {
     pub key: SessionKey,
     /// What is in force.
     pub settings: Settings,
+    /// Round trip of the control connection, where this end opened it.
+    pub rtt: Option<Duration>,
     /// How streams come.
     pub ways: streams::Ways,
     /// Data streams at most at this end (its budget).
@@ -151,6 +153,7 @@ impl Context {
             session: self.session,
             key: self.key.clone(),
             settings: self.settings.clone(),
+            rtt: self.rtt,
             ways: std::mem::replace(&mut self.ways, streams::Ways::Dial { to: Vec::new(), from: Vec::new() }),
             streams_max: self.streams_max,
             auto_streams: self.auto_streams,

@@ -50,7 +50,13 @@ pub(super) fn limits(args: &TransportArgs, environment: &Environment) -> Result<
             args.memory, args.chunk_size
         )));
     }
-    Ok(Limits { memory: args.memory, bind: args.bind.clone(), timeout: args.timeout.get(), io: environment.io })
+    Ok(Limits {
+        memory: args.memory,
+        bind: args.bind.clone(),
+        timeout: args.timeout.get(),
+        paths_file: environment.state_home.as_ref().map(|state| state.join("longhaul/paths.json")),
+        io: environment.io,
+    })
 }
 
 /// With fewer buffers the pipeline from disk to network could not flow.

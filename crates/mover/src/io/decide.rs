@@ -308,7 +308,8 @@ impl Decider {
             }
         };
         let (aligned, direct) = self.open_direct(dir, &target.temp)?;
-        let file = BigFile { aligned: Arc::new(aligned), cached: Arc::new(cached), direct };
+        let device = Meta::of(&cached)?.dev;
+        let file = BigFile { aligned: Arc::new(aligned), cached: Arc::new(cached), direct, device };
         target.file.set(file).expect("opened once");
         Ok(have)
     }

@@ -4,20 +4,21 @@
 //! plain positional reads where io_uring is not to be had. Small files are read whole, many to a parcel, by
 //! several threads. Digests of whole files are computed on the way, in order.
 
+mod chunks;
+
 use std::collections::HashMap;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, TryRecvError};
+pub use chunks::ChunkReader;
+use crossbeam_channel::{Receiver, RecvTimeoutError};
 use proto::control::DigestKind;
 use proto::record::Kind;
 use proto::source::{Item, Read};
 use proto::{Entry, EntryKind};
-use sys::file::{Advice, Dir, Meta, OpenFlags, fadvise, read_exact_at, seek_data, seek_hole, set_direct};
-use sys::ring::Ring;
+use sys::file::{Dir, Meta, OpenFlags, read_exact_at, seek_data, seek_hole};
 use tokio::sync::mpsc;
 
 use super::say;
@@ -28,8 +29,6 @@ use crate::scan::{SourceRef, entry_of, identity_of};
 
 /// Reads in flight of one ring.
 pub const RING_DEPTH: u32 = 8;
-/// Big files that one thread keeps open.
-const OPEN_FILES_MAX: usize = 16;
 const IDLE: Duration = Duration::from_millis(500);
 /// Bytes read at a time for a digest that could not be computed on the way.
 const REREAD_BYTES: usize = 1 << 20;
@@ -373,261 +372,4 @@ fn reread(shared: &Shared, file: &SourceFile, kind: DigestKind) -> Result<Digest
         }
     };
     read().map_err(|e| say(&format!("reading {}", file.entry.path), &e))
-}
-
-struct OpenFile {
-    fd: Arc<OwnedFd>,
-    /// For what O_DIRECT cannot do.
-    cached: OwnedFd,
-    sparse: bool,
-    used: u64,
-}
-
-struct InFlight {
-    parcel: u64,
-    parts: Vec<Part>,
-    item: Item,
-    file: Arc<SourceFile>,
-    begin: Instant,
-}
-
-/// Reads chunks of big files until the queue is closed.
-pub struct ChunkReader<'a> {
-    shared: &'a Shared,
-    ring: Ring,
-    files: HashMap<(u64, u8), OpenFile>,
-    flying: HashMap<u64, InFlight>,
-    token: u64,
-}
-
-impl<'a> ChunkReader<'a> {
-    /// A reader with its ring.
-    #[must_use]
-    pub fn new(shared: &'a Shared, mut ring: Ring) -> ChunkReader<'a> {
-        if let Err(error) = ring.register(shared.pool.slab()) {
-            tracing::debug!(%error, "buffers are not registered");
-        }
-        ChunkReader { shared, ring, files: HashMap::new(), flying: HashMap::new(), token: 0 }
-    }
-
-    /// Runs until the queue is closed.
-    pub fn run(mut self, queue: &Receiver<Task>) {
-        let mut open = true;
-        while open || !self.flying.is_empty() {
-            while open && !self.ring.is_full() {
-                let task = if self.flying.is_empty() {
-                    next(queue)
-                } else {
-                    match queue.try_recv() {
-                        Ok(task) => Some(task),
-                        Err(TryRecvError::Empty) => break,
-                        Err(TryRecvError::Disconnected) => None,
-                    }
-                };
-                match task {
-                    Some(Task::Chunk { parcel, item, file }) => self.begin(parcel, item, file),
-                    Some(_) => unreachable!("only chunks are queued here"),
-                    None => open = false,
-                }
-                if self.shared.stop.load(Ordering::Relaxed) {
-                    open = false;
-                }
-            }
-            self.harvest();
-        }
-    }
-
-    /// Waits for a read and hands on what is there.
-    fn harvest(&mut self) {
-        if self.flying.is_empty() {
-            return;
-        }
-        if let Err(error) = self.ring.wait(1) {
-            tracing::error!(%error, "waiting for reads");
-            return;
-        }
-        while let Some(done) = self.ring.poll() {
-            let mut job = self.flying.remove(&done.token).expect("every operation has its token");
-            let mut frame = Frame {
-                buf: done.buf,
-                parts: std::mem::take(&mut job.parts),
-                parcel: job.parcel,
-                kind: Kind::Chunk,
-                corrupt: false,
-            };
-            let wanted = job.item.len as usize;
-            let read = match done.result {
-                Ok(n) if n >= wanted => Ok(wanted),
-                // A short direct read ends at the end of the file, or at something odd: the plain call tells.
-                Ok(_) => self.cached_read(&job, &mut frame),
-                Err(e) => Err(e),
-            };
-            self.finish(job, frame, read);
-        }
-    }
-
-    fn cached_read(&self, job: &InFlight, frame: &mut Frame) -> io::Result<usize> {
-        let open = &self.files[&(job.file.index, job.item.generation)];
-        read_exact_at(&open.cached, &mut frame.buf[..job.item.len as usize], job.item.offset)
-    }
-
-    fn begin(&mut self, parcel: u64, item: Item, file: Arc<SourceFile>) {
-        let Some(mut frame) = self.frame() else { return };
-        (frame.parcel, frame.kind) = (parcel, Kind::Chunk);
-        let begin = Instant::now();
-        let job = InFlight { parcel, parts: Vec::new(), item, file, begin };
-        if let Err(error) = self.open(&job) {
-            return self.finish(job, frame, Err(error));
-        }
-        let open = &self.files[&(job.file.index, item.generation)];
-        if open.sparse {
-            let read = read_sparse(open, item, &mut frame);
-            return self.finish_sparse(job, frame, read);
-        }
-        frame.parts.push(whole(item));
-        let len = (item.len as usize).next_multiple_of(sys::buffer::BUFFER_ALIGN_BYTES).min(frame.buf.len());
-        let fd = open.fd.clone();
-        self.token += 1;
-        let Frame { buf, parts, parcel, .. } = frame;
-        match self.ring.submit_read(&fd, item.offset, buf, 0..len, self.token) {
-            Ok(()) => {
-                self.flying.insert(self.token, InFlight { parts, ..job });
-                // Several reads go to the kernel with one call, unless there is nothing else to wait for.
-                let _ = self.ring.submit();
-            }
-            Err(rejected) => {
-                let frame = Frame { buf: rejected.buf, parts, parcel, kind: Kind::Chunk, corrupt: false };
-                self.finish(job, frame, Err(rejected.error));
-            }
-        }
-    }
-
-    /// A frame; while none is free, reads that are in flight are handed on, for they will free some.
-    fn frame(&mut self) -> Option<Frame> {
-        loop {
-            if self.flying.is_empty() {
-                return self.shared.frame();
-            }
-            if let Some(frame) = self.shared.pool.take(Duration::ZERO) {
-                return Some(frame);
-            }
-            self.harvest();
-        }
-    }
-
-    fn open(&mut self, job: &InFlight) -> io::Result<()> {
-        let key = (job.file.index, job.item.generation);
-        let used = self.token;
-        if let Some(open) = self.files.get_mut(&key) {
-            open.used = used;
-            return Ok(());
-        }
-        if self.files.len() >= OPEN_FILES_MAX {
-            let flying = |k: &(u64, u8)| self.flying.values().any(|f| (f.file.index, f.item.generation) == *k);
-            let oldest = self.files.iter().filter(|(k, _)| !flying(k)).min_by_key(|(_, f)| f.used).map(|(k, _)| *k);
-            if let Some(oldest) = oldest {
-                self.files.remove(&oldest);
-            }
-        }
-        let flags = OpenFlags { no_atime: true, ..OpenFlags::read() };
-        let fd = self.shared.root.open_file(&job.file.place.path, flags)?;
-        let cached = self.shared.root.open_file(&job.file.place.path, flags)?;
-        let meta = Meta::of(&fd)?;
-        let sparse = meta.blocks * 512 < meta.size;
-        let direct = self.shared.io == IoChoice::Measure && set_direct(&fd, true).unwrap_or(false);
-        if !direct {
-            let _ = fadvise(&fd, 0, 0, Advice::Sequential);
-        }
-        self.files.insert(key, OpenFile { fd: Arc::new(fd), cached, sparse, used });
-        Ok(())
-    }
-
-    fn finish_sparse(&self, job: InFlight, mut frame: Frame, read: io::Result<Vec<Part>>) {
-        match read {
-            Ok(parts) => {
-                frame.parts = parts;
-                let len = job.item.len as usize;
-                self.finish(job, frame, Ok(len));
-            }
-            Err(error) => self.finish(job, frame, Err(error)),
-        }
-    }
-
-    /// A chunk is in memory, or not: looks whether the file has changed, feeds the digest, tells.
-    fn finish(&self, job: InFlight, frame: Frame, read: io::Result<usize>) {
-        let read = match read {
-            Ok(n) if n == job.item.len as usize => {
-                self.shared.check(&job.file, || self.shared.root.stat(&job.file.place.path))
-            }
-            Ok(_) => self.shared.changed(&job.file),
-            Err(e) => Read::Failed(say(&format!("reading {}", job.file.entry.path), &e)),
-        };
-        self.shared.busy_us.fetch_add(job.begin.elapsed().as_micros() as u64, Ordering::Relaxed);
-        let whole = read == Read::Whole;
-        let loaded = Loaded { frame, results: vec![(job.item, read)] };
-        match &job.file.digest {
-            Some(running) if whole => self.in_order(running, loaded),
-            Some(running) => {
-                // No digest will come of this state of the file; what waits for it goes on without.
-                let mut running = running.lock().expect("no panic under the lock");
-                running.digest = None;
-                for (_, waiting) in running.waiting.drain() {
-                    self.shared.tell(ReadEvent::Loaded(waiting));
-                }
-                self.shared.tell(ReadEvent::Loaded(loaded));
-            }
-            None => self.shared.tell(ReadEvent::Loaded(loaded)),
-        }
-    }
-
-    /// Hands chunks on in the order of the file, for its digest.
-    fn in_order(&self, running: &Mutex<Running>, loaded: Loaded) {
-        let mut running = running.lock().expect("no panic under the lock");
-        let offset = loaded.results[0].0.offset;
-        if offset < running.next || running.digest.is_none() {
-            return self.shared.tell(ReadEvent::Loaded(loaded));
-        }
-        running.waiting.insert(offset, loaded);
-        while let Some(loaded) = {
-            let at = running.next;
-            running.waiting.remove(&at)
-        } {
-            let item = loaded.results[0].0;
-            let parts = loaded.frame.parts.iter().filter(|p| p.len > 0).copied().collect::<Vec<_>>();
-            feed(&mut running, &loaded.frame.buf, &parts, item.offset, item.offset + u64::from(item.len));
-            self.shared.tell(ReadEvent::Loaded(loaded));
-        }
-    }
-}
-
-fn whole(item: Item) -> Part {
-    Part {
-        file: item.index,
-        generation: item.generation,
-        offset: item.offset,
-        start: 0,
-        len: item.len,
-        file_end: false,
-    }
-}
-
-/// Reads the data of a chunk and leaves its holes out.
-fn read_sparse(open: &OpenFile, item: Item, frame: &mut Frame) -> io::Result<Vec<Part>> {
-    let end = item.offset + u64::from(item.len);
-    let mut parts = Vec::new();
-    let mut at = seek_data(&open.cached, item.offset)?;
-    while let Some(begin) = at.filter(|b| *b < end) {
-        let stop = seek_hole(&open.cached, begin)?.unwrap_or(end).min(end);
-        let start = (begin - item.offset) as usize;
-        let len = (stop - begin) as usize;
-        if read_exact_at(&open.cached, &mut frame.buf[start..start + len], begin)? < len {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"));
-        }
-        parts.push(Part { offset: begin, start: start as u32, len: len as u32, ..whole(item) });
-        at = seek_data(&open.cached, stop)?;
-    }
-    if parts.is_empty() {
-        parts.push(Part { len: 0, ..whole(item) });
-    }
-    Ok(parts)
 }

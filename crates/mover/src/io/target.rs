@@ -45,6 +45,8 @@ pub struct BigFile {
     pub cached: Arc<OwnedFd>,
     /// True if `aligned` bypasses the page cache.
     pub direct: bool,
+    /// The device it is on.
+    pub device: u64,
 }
 
 impl Target {

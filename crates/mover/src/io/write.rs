@@ -22,10 +22,13 @@ use tokio::sync::mpsc;
 
 use super::place::Place;
 use super::target::{BigFile, Target, Targets};
+use super::trial::{Way, WriteTrial};
 use crate::frame::{Frame, Part, Pool};
 
 /// Writes in flight of one ring.
 pub const RING_DEPTH: u32 = 8;
+/// Devices whose better way is found; further ones are written directly.
+const DEVICES_MAX: usize = 32;
 /// How long a writer sleeps when nothing comes; closing the queue wakes it.
 const IDLE: Duration = Duration::from_millis(500);
 
@@ -184,6 +187,45 @@ struct InFlight {
     parts: Vec<Part>,
     target: Arc<Target>,
     begin: Instant,
+    way: Way,
+}
+
+/// Finds the better way for each device that chunks are written to.
+#[derive(Default)]
+struct Trials {
+    devices: HashMap<u64, WriteTrial>,
+    /// When the last write ended.
+    ended: Option<Instant>,
+}
+
+impl Trials {
+    fn next(&mut self, file: &BigFile) -> Way {
+        if !file.direct {
+            return Way::Cached;
+        }
+        let known = self.devices.len() < DEVICES_MAX || self.devices.contains_key(&file.device);
+        if known { self.devices.entry(file.device).or_default().next() } else { Way::Direct }
+    }
+
+    /// A write has ended. A trial of the page cache waits until the bytes are on the disk.
+    fn ended(&mut self, job: &InFlight, file: &BigFile, offset: u64, bytes: u64) {
+        let trial = self.devices.get_mut(&file.device).filter(|trial| file.direct && trial.is_open());
+        if let Some(trial) = trial {
+            if job.way == Way::Cached {
+                let _ = sync_file_range(&file.cached, offset, bytes, Flush::Wait);
+            }
+            let since = self.ended.map_or(job.begin, |ended| ended.max(job.begin));
+            trial.took(job.way, bytes, since.elapsed());
+            if !trial.is_open() && trial.next() == Way::Cached {
+                tracing::info!(device = file.device, "writing through the page cache is faster here");
+            }
+            self.ended = Some(Instant::now());
+        } else if job.way == Way::Cached {
+            // What goes through the page cache is sent to the disk at once: left to the kernel it would wait
+            // there, and the disk idle, until the file is made durable at its end.
+            let _ = sync_file_range(&file.cached, offset, bytes, Flush::Start);
+        }
+    }
 }
 
 /// Writes chunks of big files until the queue is closed.
@@ -191,6 +233,7 @@ pub fn write_chunks(shared: &Shared, queue: &Receiver<Frame>, mut ring: Ring) {
     if let Err(error) = ring.register(shared.pool.slab()) {
         tracing::debug!(%error, "buffers are not registered");
     }
+    let mut trials = Trials::default();
     let mut flying: HashMap<u64, InFlight> = HashMap::new();
     let mut token = 0;
     let mut open = true;
@@ -210,7 +253,7 @@ pub fn write_chunks(shared: &Shared, queue: &Receiver<Frame>, mut ring: Ring) {
                 break;
             };
             token += 1;
-            if let Some(job) = begin_chunk(shared, frame, &mut ring, token) {
+            if let Some(job) = begin_chunk(shared, frame, &mut ring, token, &mut trials) {
                 flying.insert(token, job);
             }
         }
@@ -231,6 +274,9 @@ pub fn write_chunks(shared: &Shared, queue: &Receiver<Frame>, mut ring: Ring) {
                 }
                 Err(e) => Err(e),
             };
+            if let (Ok(()), Some(file)) = (&result, job.target.file.get()) {
+                trials.ended(&job, file, done.offset, done.range.len() as u64);
+            }
             let frame =
                 Frame { buf: done.buf, parts: job.parts, parcel: job.parcel, kind: Kind::Chunk, corrupt: false };
             finish_chunk(shared, &job.target, frame, result, job.begin);
@@ -245,7 +291,13 @@ impl InFlight {
 }
 
 /// Starts the write of a chunk; writes at once what cannot go through the ring.
-fn begin_chunk(shared: &Shared, mut frame: Frame, ring: &mut Ring, token: u64) -> Option<InFlight> {
+fn begin_chunk(
+    shared: &Shared,
+    mut frame: Frame,
+    ring: &mut Ring,
+    token: u64,
+    trials: &mut Trials,
+) -> Option<InFlight> {
     let begin = Instant::now();
     let first = *frame.parts.first().expect("a parcel has a part");
     let Some(target) = shared.targets.get(first.file, first.generation) else {
@@ -264,8 +316,10 @@ fn begin_chunk(shared: &Shared, mut frame: Frame, ring: &mut Ring, token: u64) -
     match aligned_range(&mut frame, &target, file) {
         Some((range, offset)) => {
             let Frame { buf, parts, parcel, .. } = frame;
-            match ring.submit_write(&file.aligned, offset, buf, range, token) {
-                Ok(()) => Some(InFlight { parcel, parts, target, begin }),
+            let way = trials.next(file);
+            let fd = if way == Way::Direct { &file.aligned } else { &file.cached };
+            match ring.submit_write(fd, offset, buf, range, token) {
+                Ok(()) => Some(InFlight { parcel, parts, target, begin, way }),
                 Err(rejected) => {
                     let frame = Frame { buf: rejected.buf, parts, parcel, kind: Kind::Chunk, corrupt: false };
                     finish_chunk(shared, &target, frame, Err(rejected.error), begin);
@@ -334,12 +388,6 @@ fn finish_chunk(shared: &Shared, target: &Target, frame: Frame, result: io::Resu
         failed(shared, target, error);
     }
     let first = frame.parts.first().expect("a parcel has a part");
-    // What goes through the page cache is sent to the disk at once: left to the kernel it would wait there,
-    // and the disk idle, until the file is made durable at its end.
-    if let Some(file) = target.file.get().filter(|f| !f.direct) {
-        let len = frame.parts.iter().map(|p| p.offset + u64::from(p.len)).max().unwrap_or(first.offset) - first.offset;
-        let _ = sync_file_range(&file.cached, first.offset, len, Flush::Start);
-    }
     let items = if result.is_ok() && matches!(target.entry.kind, EntryKind::File(_) | EntryKind::Stream) {
         vec![(first.file, first.generation, first.offset, false)]
     } else {

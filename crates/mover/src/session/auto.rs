@@ -2,16 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+use proto::seal::Protection;
 use units::{Bytes, Goodput};
 
 use super::Context;
-use super::streams::Sample;
+use super::streams::{Sample, Ways};
 use crate::control::attribution::Limit;
 use crate::control::tuner::{self, Bounds, Start, StreamTuner};
+use crate::known_paths::{self, KnownPath};
 
 /// Finds the number of streams, if that is to be found and this end opens them.
 pub struct Auto {
     tuner: Option<StreamTuner>,
+    known: Option<KnownPath>,
     begin: Instant,
     bytes: u64,
 }
@@ -21,8 +24,12 @@ impl Auto {
     #[must_use]
     pub fn new(context: &Context) -> Auto {
         let bounds = Bounds { min: 1, max: context.streams_max.max(1) };
-        let tuner = context.auto_streams.then(|| StreamTuner::new(Duration::ZERO, bounds, &Start::default()));
-        Auto { tuner, begin: Instant::now(), bytes: 0 }
+        let known = context.auto_streams.then(|| known_path(context)).flatten();
+        let memory = known.as_ref().and_then(KnownPath::recall);
+        let goal = context.settings.rate_bps.map(Goodput::from_bps);
+        let start = Start { rtt: context.rtt, goal, memory: memory.as_ref(), ..Start::default() };
+        let tuner = context.auto_streams.then(|| StreamTuner::new(Duration::ZERO, bounds, &start));
+        Auto { tuner, known, begin: Instant::now(), bytes: 0 }
     }
 
     /// Streams to have before anything is measured.
@@ -54,5 +61,37 @@ impl Auto {
     /// The user named a number: nothing is to be found any more.
     pub fn fixed(&mut self) {
         self.tuner = None;
+    }
+
+    /// Keeps what was found for the next session.
+    fn remember(&self) {
+        let (Some(tuner), Some(known)) = (&self.tuner, &self.known) else { return };
+        if let Some(memory) = tuner.memory(known.name(), known_paths::now_s())
+            && let Err(error) = known.keep(memory)
+        {
+            tracing::debug!(%error, "what was found of the path is not kept");
+        }
+    }
+}
+
+impl Drop for Auto {
+    fn drop(&mut self) {
+        self.remember();
+    }
+}
+
+/// A path is told by the far end's address, by who sends, and by what a byte costs.
+fn known_path(context: &Context) -> Option<KnownPath> {
+    let Ways::Dial { to, .. } = &context.ways else { return None };
+    let address = to.first()?;
+    let file = context.limits.paths_file.clone()?;
+    Some(KnownPath::new(file, format!("{} {}", address.ip(), words(context.settings.protection))))
+}
+
+fn words(protection: Protection) -> &'static str {
+    match protection {
+        Protection::Clear => "clear",
+        Protection::Integrity => "integrity",
+        Protection::Private => "private",
     }
 }

@@ -63,8 +63,8 @@ impl Receiving {
             protection: context.settings.protection,
             events: tell,
         });
-        let ways = std::mem::replace(&mut context.ways, Ways::Dial { to: Vec::new(), from: Vec::new() });
         let auto = Auto::new(context);
+        let ways = std::mem::replace(&mut context.ways, Ways::Dial { to: Vec::new(), from: Vec::new() });
         let wanted = auto.first(context.settings.streams_max);
         let streams = Streams::new(ways, context.session, context.key.clone(), context.settings.clone(), wanted);
         Receiving { streams, events, shared, threads: Vec::new(), wakers, before: (0, 0), auto }

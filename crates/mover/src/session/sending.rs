@@ -71,8 +71,8 @@ impl Sending {
             events: tell,
             finish: AtomicBool::new(false),
         });
-        let ways = std::mem::replace(&mut context.ways, Ways::Dial { to: Vec::new(), from: Vec::new() });
         let auto = Auto::new(context);
+        let ways = std::mem::replace(&mut context.ways, Ways::Dial { to: Vec::new(), from: Vec::new() });
         let wanted = auto.first(context.settings.streams_max);
         let streams = Streams::new(ways, context.session, context.key.clone(), context.settings.clone(), wanted);
         let begin = Instant::now();

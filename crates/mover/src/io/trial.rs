@@ -11,7 +11,7 @@ const PROBE_EVERY: u32 = 16;
 /// The other way is better when it takes less than this share of the time, per mille: not for noise.
 const BETTER: u128 = 500;
 /// How much of a mean a new time is: one part in so many.
-const FADE: u32 = 4;
+const FADE: u32 = 2;
 
 /// How a chunk goes to or from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -15,6 +15,7 @@ pub mod frame;
 pub mod io;
 pub mod link;
 pub mod net;
+mod relay;
 pub mod report;
 pub mod request;
 pub mod scan;

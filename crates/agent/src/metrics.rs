@@ -63,6 +63,7 @@ impl Collector for Sessions {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Counters {
             sessions,
+            relays,
             sessions_active,
             streams_active,
             refused,
@@ -75,6 +76,7 @@ impl Collector for Sessions {
         } = &*self.counters;
         let counters = [
             ("longhaul_sessions", "Sessions begun", sessions),
+            ("longhaul_relays", "Copies with another agent that this one drove", relays),
             ("longhaul_connections_refused", "Connections refused before a session, by any cause", refused),
             ("longhaul_received_bytes", "File bytes received and verified", bytes_in),
             ("longhaul_sent_bytes", "File bytes sent", bytes_out),

@@ -2,6 +2,8 @@
 
 #[path = "e2e/places.rs"]
 mod places;
+#[path = "e2e/relay.rs"]
+mod relay;
 #[path = "e2e/tree.rs"]
 mod tree;
 #[path = "e2e/world.rs"]

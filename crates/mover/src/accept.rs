@@ -81,6 +81,11 @@ impl Hub {
         self.streams.available_permits()
     }
 
+    /// Takes streams that this end will open itself out of the budget, while the answer is kept.
+    pub(crate) fn reserve(&self, streams: u16) -> Option<tokio::sync::OwnedSemaphorePermit> {
+        self.streams.clone().try_acquire_many_owned(u32::from(streams)).ok()
+    }
+
     /// Opens the door for a session's streams.
     pub fn door(
         self: &Arc<Hub>,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use proto::control::{
-    Code, Control, Hello, Open, Opened, Refusal, Settings, VERSION_MAX, VERSION_MIN, Welcome, negotiate,
+    Code, Control, Delegated, Hello, Open, Opened, Refusal, Settings, VERSION_MAX, VERSION_MIN, Welcome, negotiate,
 };
 use proto::hello::SessionKey;
 use tokio::net::TcpStream;
@@ -82,8 +82,10 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
                     Err(error) => last = Some(error),
                 }
             }
-            let why = last.map_or("no address".to_owned(), |e| crate::session::chain(&e));
-            Err(LinkError::Lost(std::io::Error::other(format!("{}: {why}", remote.label))).into())
+            let (kind, why) = last.map_or((std::io::ErrorKind::InvalidInput, "no address".to_owned()), |e| {
+                (e.kind(), crate::session::chain(&e))
+            });
+            Err(LinkError::Lost(std::io::Error::new(kind, format!("{}: {why}", remote.label))).into())
         }
         Reach::Accept(listener) => {
             let (controls, mut arriving) = mpsc::channel(CONTROLS_MAX);
@@ -165,11 +167,8 @@ impl Connected {
     /// # Errors
     /// When the agent refuses.
     pub async fn open(mut self, open: Open) -> Result<Session, SessionError> {
-        link::write(&mut self.stream, &Control::Open(open)).await?;
-        let answer = tokio::time::timeout(SHAKE * 4, link::read(&mut self.stream, proto::limits::FRAME_MAX));
-        let opened = match answer.await.map_err(|_| LinkError::Silent(SHAKE * 4))?? {
+        let opened = match self.ask(open).await? {
             Control::Opened(opened) => opened,
-            Control::Refused(why) => return Err(LinkError::Refused(why).into()),
             other => return Err(LinkError::Protocol(format!("unexpected answer {other:?}")).into()),
         };
         let rtt = sys::socket::tcp_info(self.stream.get_ref().0.as_fd()).ok();
@@ -189,5 +188,30 @@ impl Connected {
             }
         };
         Ok(Session { link: Link::new(self.stream), opened, key, rtt, ways, keep })
+    }
+
+    /// Asks for a token that another agent can come with. It lasts as long as the link is open.
+    ///
+    /// # Errors
+    /// When the agent refuses.
+    pub async fn delegate(mut self, open: Open) -> Result<(Link, Delegated), SessionError> {
+        match self.ask(open).await? {
+            Control::Delegated(delegated) => Ok((Link::new(self.stream), delegated)),
+            other => Err(LinkError::Protocol(format!("unexpected answer {other:?}")).into()),
+        }
+    }
+
+    async fn ask(&mut self, open: Open) -> Result<Control, SessionError> {
+        let message = Control::Open(open);
+        if !proto::frame::fits(&message) {
+            let text = "the list of names is too long for one copy: split it, or name directories".to_owned();
+            return Err(LinkError::Refused(Refusal { code: Code::Path, text }).into());
+        }
+        link::write(&mut self.stream, &message).await?;
+        let answer = tokio::time::timeout(SHAKE * 4, link::read(&mut self.stream, proto::limits::FRAME_MAX));
+        match answer.await.map_err(|_| LinkError::Silent(SHAKE * 4))?? {
+            Control::Refused(why) => Err(LinkError::Refused(why).into()),
+            answer => Ok(answer),
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! The driving end: a command's copy or test, from its request to its summary.
 
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use proto::control::{Code, Direction, Open, Refusal, Settings, Work};
@@ -10,18 +10,19 @@ use tokio::sync::{mpsc, watch};
 
 use crate::connect::{Session, reach};
 use crate::control::retry::{Limits, Next, Retry};
-use crate::ends::{Sources, local_sources, local_target};
+use crate::ends::{Sources, driven_sources, driven_target};
 use crate::event::{Event, Started, Summary, SweepStep};
 use crate::io::output::REORDER_CHUNKS;
 use crate::link::LinkError;
 use crate::request::{CopyRequest, Hooks, MoveError, Place, Remote, Steer, TestRequest};
+use crate::server::Counters;
 use crate::session::source::End;
-use crate::session::{Context, SessionError, Steering, chain, destination, memory, output, source};
+use crate::session::{Context, SessionError, Steering, chain, destination, memory, output, source, stopped};
 
 /// Streams at most when their number is to be found and nobody set a bound.
-const STREAMS_AUTO_MAX: u16 = 16;
+pub(crate) const STREAMS_AUTO_MAX: u16 = 16;
 /// Share of the memory limit that is for buffers; the rest is for the manifest and the program.
-const BUFFER_SHARE: u64 = 2;
+pub(crate) const BUFFER_SHARE: u64 = 2;
 
 /// Copies a dataset. Events go to `events`; `steer` changes it while it runs. The last event is the summary
 /// that is also returned.
@@ -34,20 +35,59 @@ pub async fn copy(
     steer: mpsc::Receiver<Steer>,
 ) -> Result<Summary, MoveError> {
     refuse_what_is_missing(&request)?;
-    let begin = Instant::now();
     let steer: Steering = Arc::new(tokio::sync::Mutex::new(steer));
     let mut job = [0; 16];
     sys::random::fill(&mut job).map_err(|e| failed(1, format!("getting random bytes: {e}")))?;
+    let (_never, stop) = watch::channel(false);
+    let driver = Driver { job, counters: Arc::default(), stop };
+    let copied = match (&request.source, &request.destination) {
+        (Place::Agent(..), Place::Agent(..)) => crate::relay::steer(&request, job, &events, &steer).await,
+        _ => drive(&request, &driver, &events, &steer).await,
+    };
+    let summary = copied.map_err(|early| move_error(early.error, early.attempts))?;
+    let _ = events.send(Event::Summary(Box::new(summary.clone()))).await;
+    Ok(summary)
+}
+
+/// Who drives a copy: a command of its own, or an agent for somebody.
+pub(crate) struct Driver {
+    /// Names the copy at the other end.
+    pub(crate) job: [u8; 16],
+    /// Numbers of the agent; a command has some that nobody reads.
+    pub(crate) counters: Arc<Counters>,
+    /// Turns true when the copy is to stop.
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+/// Why a copy ended early.
+pub(crate) struct Early {
+    /// What happened at last.
+    pub(crate) error: SessionError,
+    /// Attempts made.
+    pub(crate) attempts: u32,
+}
+
+/// Copies with this end as one of the two, through lost connections, to the end or to an error that another
+/// attempt does not mend. The summary is returned, not told.
+pub(crate) async fn drive(
+    request: &CopyRequest,
+    driver: &Driver,
+    events: &mpsc::Sender<Event>,
+    steer: &Steering,
+) -> Result<Summary, Early> {
+    let begin = Instant::now();
+    let mut stop = driver.stop.clone();
     let mut summary = Summary { protection: request.settings.protection, ..Summary::default() };
     let mut retry = Retry::new(Limits::default());
     // What went through a pipe is gone.
     let is_piped = matches!(request.source, Place::Pipe) || matches!(request.destination, Place::Pipe);
     let mut tried = 0;
     loop {
-        let (result, end) = once(&request, job, &events, &steer).await;
+        let (result, end) = once(request, driver, events, steer).await;
         let progress = end.as_ref().is_some_and(|(end, _)| end.outlook.bytes > 0);
         if let Some((end, sending)) = &end {
             fold(&mut summary, end, *sending);
+            count(&driver.counters, end, *sending);
         }
         let error = match result {
             Ok(()) => break,
@@ -60,15 +100,17 @@ pub async fn copy(
         // What never worked will not get better by trying: a wrong address is told at once.
         let worth_it = error.is_network() && !is_piped && (progress || summary.reconnects > 0);
         let Some(Next::Again { pause, attempt, of }) = worth_it.then(|| retry.failed(random())) else {
-            return Err(move_error(error, tried));
+            return Err(Early { error, attempts: tried });
         };
         summary.reconnects += 1;
         let why = chain(&error);
         let _ = events.send(Event::Reconnect { attempt, of, why }).await;
-        tokio::time::sleep(pause).await;
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = stopped(&mut stop) => return Err(Early { error: SessionError::Stopped, attempts: 1 }),
+        }
     }
     summary.seconds = begin.elapsed().as_secs_f64();
-    let _ = events.send(Event::Summary(Box::new(summary.clone()))).await;
     Ok(summary)
 }
 
@@ -76,16 +118,13 @@ pub async fn copy(
 fn refuse_what_is_missing(request: &CopyRequest) -> Result<(), MoveError> {
     let missing = match (&request.source, &request.destination) {
         _ if request.hooks != Hooks::default() => "hooks are not run by this version: leave the --hook options out",
-        (Place::Agent(..), Place::Agent(..)) => {
-            "copies between two agents are not driven by this version: run the copy at one of them"
-        }
         _ => return Ok(()),
     };
     Err(failed(2, missing.to_owned()))
 }
 
 /// Spreads the pauses of many that lost their connection at once.
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     let mut bytes = [0; 8];
     // Without randomness the pause is the shortest of its turn.
     let _ = sys::random::fill(&mut bytes);
@@ -95,18 +134,18 @@ fn random() -> u64 {
 /// One attempt. The second part tells what came of it, and whether this end was the source.
 async fn once(
     request: &CopyRequest,
-    job: [u8; 16],
+    driver: &Driver,
     events: &mpsc::Sender<Event>,
     steer: &Steering,
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
     match (&request.source, &request.destination) {
-        (Place::Local(_) | Place::Pipe, Place::Agent(remote, to)) => {
-            push(request, remote, to, job, (events, steer)).await
+        (Place::Local(_) | Place::Served(..) | Place::Pipe, Place::Agent(remote, to)) => {
+            push(request, remote, to, driver, (events, steer)).await
         }
-        (Place::Agent(remote, from), Place::Local(paths)) => {
-            pull(request, remote, from, paths, job, (events, steer)).await
+        (Place::Agent(remote, from), Place::Local(_) | Place::Served(..)) => {
+            pull(request, remote, from, driver, (events, steer)).await
         }
-        (Place::Agent(remote, from), Place::Pipe) => pull_to_pipe(request, remote, from, job, (events, steer)).await,
+        (Place::Agent(remote, from), Place::Pipe) => pull_to_pipe(request, remote, from, driver, (events, steer)).await,
         _ => (Err(SessionError::Fatal("this pair of places is not supported".to_owned())), None),
     }
 }
@@ -115,10 +154,10 @@ async fn push(
     request: &CopyRequest,
     remote: &Remote,
     to: &[Vec<u8>],
-    job: [u8; 16],
+    driver: &Driver,
     (events, steer): (&mpsc::Sender<Event>, &Steering),
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
-    let (from, single, source_key) = match sources(request, job) {
+    let (from, single, source_key) = match sources(request, driver.job) {
         Ok(sources) => sources,
         Err(error) => return (Err(error), None),
     };
@@ -130,11 +169,11 @@ async fn push(
         source_key,
         reorder_chunks: None,
     };
-    let session = match begin(request, remote, Direction::Push, work, job).await {
+    let session = match begin(request, remote, Direction::Push, work, driver).await {
         Ok(session) => session,
         Err(error) => return (Err(error), None),
     };
-    let (mut context, _keep, _stop) = context(session, &request.settings, &request.limits, events).await;
+    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver).await;
     context.steer = Some(steer.clone());
     let setup = source::Setup {
         context,
@@ -150,9 +189,9 @@ async fn push(
 /// What a push moves, whether that is one thing that is no directory, and what names it.
 fn sources(request: &CopyRequest, job: [u8; 16]) -> Result<(source::From, bool, [u8; 16]), SessionError> {
     match &request.source {
-        Place::Local(paths) => {
+        Place::Local(_) | Place::Served(..) => {
             let refused = |why| SessionError::Link(LinkError::Refused(why));
-            let sources = local_sources(paths, request.names.clone()).map_err(refused)?;
+            let sources = driven_sources(&request.source, request.names.clone()).map_err(refused)?;
             sources.check(&request.options).map_err(refused)?;
             let Sources { root, specs, single, key } = sources;
             Ok((source::From::Tree { root, specs }, single, key))
@@ -172,7 +211,7 @@ async fn pull_to_pipe(
     request: &CopyRequest,
     remote: &Remote,
     from: &[Vec<u8>],
-    job: [u8; 16],
+    driver: &Driver,
     (events, steer): (&mpsc::Sender<Event>, &Steering),
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
     let work = Work::Copy {
@@ -183,7 +222,7 @@ async fn pull_to_pipe(
         source_key: [0; 16],
         reorder_chunks: Some(REORDER_CHUNKS),
     };
-    let session = match begin(request, remote, Direction::Pull, work, job).await {
+    let session = match begin(request, remote, Direction::Pull, work, driver).await {
         Ok(session) => session,
         Err(error) => return (Err(error), None),
     };
@@ -195,7 +234,7 @@ async fn pull_to_pipe(
         Ok(output) => output,
         Err(error) => return (Err(SessionError::Os { doing: "opening standard output".to_owned(), error }), None),
     };
-    let (mut context, _keep, _stop) = context(session, &request.settings, &request.limits, events).await;
+    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver).await;
     context.steer = Some(steer.clone());
     let (result, end) = output::run(output::Setup { context, output, every_file: request.every_file }).await;
     (result, Some((end, false)))
@@ -205,8 +244,7 @@ async fn pull(
     request: &CopyRequest,
     remote: &Remote,
     from: &[Vec<u8>],
-    paths: &[PathBuf],
-    job: [u8; 16],
+    driver: &Driver,
     (events, steer): (&mpsc::Sender<Event>, &Steering),
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
     let work = Work::Copy {
@@ -217,17 +255,20 @@ async fn pull(
         source_key: [0; 16],
         reorder_chunks: None,
     };
-    let session = match begin(request, remote, Direction::Pull, work, job).await {
+    let session = match begin(request, remote, Direction::Pull, work, driver).await {
         Ok(session) => session,
         Err(error) => return (Err(error), None),
     };
     let (single, source_key) = (session.opened.single, session.opened.source_key);
-    let [path] = paths else { return (Err(SessionError::Fatal("a copy has one destination".to_owned())), None) };
-    let target = match local_target(path, single, request.options.dry_run) {
+    let target = match driven_target(&request.destination, single, request.options.dry_run) {
         Ok(target) => target,
         Err(why) => return (Err(SessionError::Link(LinkError::Refused(why))), None),
     };
-    let (mut context, _keep, _stop) = context(session, &request.settings, &request.limits, events).await;
+    let who = match &request.destination {
+        Place::Served(grant, _) => grant.name(),
+        Place::Local(_) | Place::Pipe | Place::Agent(..) => "longhaul copy".to_owned(),
+    };
+    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver).await;
     context.steer = Some(steer.clone());
     let setup = destination::Setup {
         context,
@@ -238,7 +279,7 @@ async fn pull(
         single,
         options: request.options.clone(),
         source_key,
-        holder: crate::serve::holder("longhaul copy"),
+        holder: crate::serve::holder(&who),
         every_file: request.every_file,
     };
     let (result, end) = destination::run(setup).await;
@@ -250,11 +291,18 @@ async fn begin(
     remote: &Remote,
     direction: Direction,
     work: Work,
-    job: [u8; 16],
+    driver: &Driver,
 ) -> Result<Session, SessionError> {
     let settings = bounded(&request.settings);
-    let connected = reach(remote, &settings, &request.limits).await?;
-    connected.open(Open { job, direction, work, settings }).await
+    let open = async {
+        let connected = reach(remote, &settings, &request.limits).await?;
+        connected.open(Open { job: driver.job, direction, work, settings: settings.clone() }).await
+    };
+    let mut stop = driver.stop.clone();
+    tokio::select! {
+        session = open => session,
+        () = stopped(&mut stop) => Err(SessionError::Stopped),
+    }
 }
 
 /// The settings with a bound on streams that the other end can count with.
@@ -268,8 +316,8 @@ async fn context(
     wished: &Settings,
     limits: &crate::request::Limits,
     events: &mpsc::Sender<Event>,
-) -> (Context, Option<crate::connect::Keep>, watch::Sender<bool>) {
-    let (stop, stopped) = watch::channel(false);
+    driver: &Driver,
+) -> (Context, Option<crate::connect::Keep>) {
     let Session { link, opened, key, rtt, ways, keep } = session;
     let name: String = opened.session.iter().map(|b| format!("{b:02x}")).collect();
     let started = Started {
@@ -293,10 +341,18 @@ async fn context(
         driver: true,
         events: Some(events.clone()),
         steer: None,
-        stop: stopped,
-        counters: std::sync::Arc::default(),
+        stop: driver.stop.clone(),
+        counters: driver.counters.clone(),
     };
-    (context, keep, stop)
+    (context, keep)
+}
+
+/// What the session itself does not count for the agent.
+fn count(counters: &Counters, end: &End, sending: bool) {
+    if sending {
+        counters.bytes_out.fetch_add(end.outlook.bytes, Ordering::Relaxed);
+    }
+    counters.retransmits.fetch_add(end.outlook.sample.retransmits, Ordering::Relaxed);
 }
 
 fn fold(summary: &mut Summary, end: &End, sending: bool) {
@@ -315,7 +371,7 @@ fn move_error(error: SessionError, attempts: u32) -> MoveError {
         SessionError::Link(LinkError::Refused(why)) | SessionError::Abandoned(why) => match why.code {
             Code::Busy | Code::Stopping => 75,
             Code::Path | Code::Denied | Code::Version => 2,
-            Code::Protocol | Code::Failed => 1,
+            Code::Protocol | Code::Failed | Code::Unreachable => 1,
         },
         SessionError::Stopped => 75,
         _ => 1,
@@ -407,10 +463,11 @@ async fn one_way(
     events: &mpsc::Sender<Event>,
     steer: Option<mpsc::Receiver<Steer>>,
 ) -> (Result<(), SessionError>, Option<End>) {
+    let mut job = [0; 16];
+    if let Err(error) = sys::random::fill(&mut job) {
+        return (Err(SessionError::Os { doing: "getting random bytes".to_owned(), error }), None);
+    }
     let open = async {
-        let mut job = [0; 16];
-        sys::random::fill(&mut job)
-            .map_err(|error| SessionError::Os { doing: "getting random bytes".to_owned(), error })?;
         let settings = bounded(&request.settings);
         let connected = reach(&request.remote, &settings, &request.limits).await?;
         let work = Work::Memory { duration_ms: duration.as_millis() as u64 };
@@ -420,7 +477,9 @@ async fn one_way(
         Ok(session) => session,
         Err(error) => return (Err(error), None),
     };
-    let (mut context, _keep, _stop) = context(session, &request.settings, &request.limits, events).await;
+    let (_never, stop) = watch::channel(false);
+    let driver = Driver { job, counters: Arc::default(), stop };
+    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, &driver).await;
     context.steer = steer.map(|s| Arc::new(tokio::sync::Mutex::new(s)));
     let (result, end) = match direction {
         Direction::Push => memory::send(context, duration, request.interval, "forward").await,

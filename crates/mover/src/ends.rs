@@ -10,6 +10,7 @@ use proto::RelPath;
 use proto::control::{Code, CopyOptions, Direction, Refusal};
 use sys::file::{Dir, Kind};
 
+use crate::request::Place;
 use crate::scan::SourceSpec;
 use crate::server::Grant;
 
@@ -62,6 +63,36 @@ pub struct Target {
     pub single_name: Option<Vec<u8>>,
     /// For messages.
     pub label: String,
+}
+
+/// The sources of a copy that this end drives.
+///
+/// # Errors
+/// When a path cannot be used, or the place is not at this end.
+pub fn driven_sources(place: &Place, names: Vec<RelPath>) -> Result<Sources, EndError> {
+    match place {
+        Place::Local(paths) => local_sources(paths, names),
+        Place::Served(grant, paths) => granted_sources(&**grant, paths, names),
+        Place::Pipe | Place::Agent(..) => Err(bad("the source is not a path at this end".to_owned())),
+    }
+}
+
+/// The destination of a copy that this end drives.
+///
+/// # Errors
+/// When it cannot be made or used, or the place is not at this end.
+pub fn driven_target(place: &Place, single: bool, dry_run: bool) -> Result<Target, EndError> {
+    match place {
+        Place::Local(paths) => match paths.as_slice() {
+            [path] => local_target(path, single, dry_run),
+            _ => Err(bad("a copy has one destination".to_owned())),
+        },
+        Place::Served(grant, paths) => match paths.as_slice() {
+            [path] => granted_target(grant, path, single, dry_run),
+            _ => Err(bad("a copy has one destination".to_owned())),
+        },
+        Place::Pipe | Place::Agent(..) => Err(bad("the destination is not a path at this end".to_owned())),
+    }
 }
 
 /// Paths of this host as sources. The user's own links on the way are followed; what is copied is not.
@@ -122,7 +153,8 @@ pub fn granted_sources(grant: &dyn Grant, paths: &[Vec<u8>], names: Vec<RelPath>
         });
     }
     let (root, _) = root.ok_or_else(|| bad("no source is named".to_owned()))?;
-    sources(root, found, names, &grant.name())
+    // Agents of several hosts have tokens of one name, and copy into one place.
+    sources(root, found, names, &format!("{} at {}", grant.name(), sys::process::hostname()))
 }
 
 /// One source as it was named.

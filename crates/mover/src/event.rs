@@ -3,12 +3,35 @@
 use std::collections::BTreeMap;
 
 use proto::control::DigestKind;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::control::attribution::Limit;
 
+/// One of the few words of a field.
+pub type Word = &'static str;
+
+/// Outcomes of a [`FileEvent`].
+const OUTCOMES: [Word; 8] = ["placed", "equal", "kept", "would", "failed", "changed", "corrupt", "deleted"];
+/// Directions of an [`Interval`].
+const DIRECTIONS: [Word; 2] = ["forward", "reverse"];
+
+/// Reads one of a list of words; another one is an error.
+fn known<'de, D: Deserializer<'de>>(input: D, words: &'static [Word]) -> Result<Word, D::Error> {
+    let read = String::deserialize(input)?;
+    let word = words.iter().find(|word| **word == read).copied();
+    word.ok_or_else(|| serde::de::Error::unknown_variant(&read, words))
+}
+
+fn outcome<'de, D: Deserializer<'de>>(input: D) -> Result<Word, D::Error> {
+    known(input, &OUTCOMES)
+}
+
+fn direction<'de, D: Deserializer<'de>>(input: D) -> Result<Word, D::Error> {
+    known(input, &DIRECTIONS)
+}
+
 /// One event. As JSON Lines, the last one is always [`Event::Summary`].
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The session is open.
@@ -38,7 +61,7 @@ pub enum Event {
 }
 
 /// The session is open.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Started {
     /// The session, as hexadecimal digits; what `session set` wants.
     pub session: String,
@@ -51,7 +74,7 @@ pub struct Started {
 }
 
 /// State of a copy.
-#[derive(Debug, Clone, Serialize, Default)]
+#[derive(Debug, Clone, Serialize, Deserialize, Default)]
 pub struct Progress {
     /// Seconds since the start.
     pub seconds: f64,
@@ -80,7 +103,7 @@ pub struct Progress {
 }
 
 /// One second of a throughput test.
-#[derive(Debug, Clone, Serialize, Default)]
+#[derive(Debug, Clone, Serialize, Deserialize, Default)]
 pub struct Interval {
     /// Start and end, seconds.
     pub from_s: f64,
@@ -99,13 +122,14 @@ pub struct Interval {
     /// Streams.
     pub streams: u16,
     /// `"forward"` or `"reverse"`.
-    pub direction: &'static str,
+    #[serde(deserialize_with = "direction")]
+    pub direction: Word,
     /// What limited it.
     pub limit: Option<Limit>,
 }
 
 /// An entry of note.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct FileEvent {
     /// Path beneath the destination, for people (escaped).
     pub path: String,
@@ -113,7 +137,8 @@ pub struct FileEvent {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<Vec<u8>>,
     /// `placed`, `equal`, `kept`, `would`, `failed`, `changed`, `corrupt`, `deleted`.
-    pub outcome: &'static str,
+    #[serde(deserialize_with = "outcome")]
+    pub outcome: Word,
     /// Bytes.
     pub size: u64,
     /// Why, for failures.
@@ -125,7 +150,7 @@ pub struct FileEvent {
 }
 
 /// The end of a copy or test.
-#[derive(Debug, Clone, Serialize, Default)]
+#[derive(Debug, Clone, Serialize, Deserialize, Default)]
 pub struct Summary {
     /// True if everything is in place.
     pub ok: bool,
@@ -201,7 +226,7 @@ pub struct Summary {
 pub const ERRORS_MAX: usize = 100;
 
 /// One value per end.
-#[derive(Debug, Clone, Serialize, Default)]
+#[derive(Debug, Clone, Serialize, Deserialize, Default)]
 pub struct Ends<T> {
     /// At the source.
     pub source: T,
@@ -210,7 +235,7 @@ pub struct Ends<T> {
 }
 
 /// CPU seconds per 10^9 bytes.
-#[derive(Debug, Clone, Copy, Serialize, Default)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, Default)]
 pub struct CpuPerGb {
     /// At the source.
     pub source: f64,
@@ -221,7 +246,7 @@ pub struct CpuPerGb {
 }
 
 /// One step of a sweep.
-#[derive(Debug, Clone, Copy, Serialize)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct SweepStep {
     /// Streams.
     pub streams: u16,

@@ -16,6 +16,7 @@ pub mod io;
 pub mod known_paths;
 pub mod link;
 pub mod net;
+mod relay;
 pub mod report;
 pub mod request;
 pub mod scan;

@@ -46,6 +46,8 @@ pub enum Place {
     Pipe,
     /// Paths at an agent.
     Agent(Remote, Vec<Vec<u8>>),
+    /// Paths beneath the roots of this agent, when it drives a copy for somebody who may do what the grant says.
+    Served(Arc<dyn crate::server::Grant>, Vec<Vec<u8>>),
 }
 
 /// Programs run at this end.

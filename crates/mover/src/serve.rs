@@ -1,10 +1,13 @@
 //! The accepting end: sessions for whoever is let in.
 
+mod delegate;
+mod relay;
+
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proto::control::{
     Code, Control, CopyOptions, Direction, Open, Opened, Refusal, Settings, VERSION_MAX, Welcome, Work, negotiate,
@@ -13,8 +16,10 @@ use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 use tokio_rustls::TlsStream;
 
+use self::delegate::{Delegations, Terms};
 use crate::accept::{CONTROLS_MAX, Controller, DoorKeeper, Hub, accept_all};
 use crate::connect::PROGRAM;
 use crate::ends::{Sources, Target};
@@ -44,8 +49,30 @@ struct Server {
     hub: Arc<Hub>,
     sessions: tokio::sync::Semaphore,
     memory_left: Mutex<u64>,
-    jobs: Mutex<HashMap<[u8; 16], Job>>,
+    jobs: Mutex<HashMap<JobKey, Job>>,
+    /// Copies that this agent may drive at once.
+    relays: tokio::sync::Semaphore,
+    delegations: Delegations,
     stop: watch::Receiver<bool>,
+}
+
+/// A command's copy has one session at each agent; where one agent is both ends and drives, these are apart.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum JobKey {
+    /// Data move to or from a driver.
+    Moved([u8; 16]),
+    /// This agent drives.
+    Driven([u8; 16]),
+}
+
+/// Who was let in.
+struct Admitted {
+    grant: Arc<dyn Grant>,
+    /// With a delegated token: the one copy that it is for.
+    terms: Option<Terms>,
+    /// What it came with, for what is delegated further.
+    token: String,
+    from: SocketAddr,
 }
 
 /// A session that runs for a command.
@@ -62,14 +89,7 @@ pub async fn serve(listener: Listener, options: ServeOptions, stop: watch::Recei
     let bounds = options.bounds;
     let hub = Hub::new(bounds.handshakes, bounds.streams, options.counters.clone());
     let (controls, mut arriving) = mpsc::channel(CONTROLS_MAX);
-    let server = Arc::new(Server {
-        hub: hub.clone(),
-        sessions: tokio::sync::Semaphore::new(bounds.sessions),
-        memory_left: Mutex::new(bounds.memory_bytes),
-        jobs: Mutex::default(),
-        stop: stop.clone(),
-        options,
-    });
+    let server = Arc::new(Server::new(options, hub.clone(), bounds.sessions, stop.clone()));
     let accepting = tokio::spawn({
         let stop = stop.clone();
         async move { accept_all(&listener, hub, controls, stop).await }
@@ -86,6 +106,30 @@ pub async fn serve(listener: Listener, options: ServeOptions, stop: watch::Recei
 }
 
 impl Server {
+    fn new(options: ServeOptions, hub: Arc<Hub>, sessions: usize, stop: watch::Receiver<bool>) -> Server {
+        Server {
+            hub,
+            sessions: tokio::sync::Semaphore::new(sessions),
+            memory_left: Mutex::new(options.bounds.memory_bytes),
+            jobs: Mutex::default(),
+            // A copy from this agent to itself takes two places: with half of them there is one for its session.
+            relays: tokio::sync::Semaphore::new((sessions / 2).max(1)),
+            delegations: Delegations::default(),
+            stop,
+            options,
+        }
+    }
+
+    /// Lets in a token of the agent, or one that was delegated by whoever holds such a token still.
+    fn admit(&self, token: String, from: SocketAddr) -> Result<Admitted, Refusal> {
+        let (token, terms) = match self.delegations.find(&token, Instant::now()) {
+            Some((by, terms)) => (by, Some(terms)),
+            None => (token, None),
+        };
+        let grant = self.options.policy.admit(&token, from)?;
+        Ok(Admitted { grant, terms, token, from })
+    }
+
     async fn control(self: Arc<Server>, control: Controller) {
         let Controller { mut stream, hello, from } = control;
         let admitted = match negotiate(hello.versions) {
@@ -93,9 +137,9 @@ impl Server {
                 code: Code::Version,
                 text: format!("this agent speaks version {VERSION_MAX} of the protocol"),
             }),
-            Some(version) => self.options.policy.admit(&hello.token, from).map(|grant| (grant, version)),
+            Some(version) => self.admit(hello.token, from).map(|admitted| (admitted, version)),
         };
-        let (grant, version) = match admitted {
+        let (admitted, version) = match admitted {
             Ok(admitted) => admitted,
             Err(why) => {
                 self.options.counters.refused.fetch_add(1, Ordering::Relaxed);
@@ -113,8 +157,16 @@ impl Server {
             tracing::info!(%from, "nothing was asked for");
             return;
         };
-        tracing::info!(%from, token = grant.name(), direction = ?open.direction, "session asked for");
-        self.session(stream, open, grant, None).await;
+        let (token, delegated) = (admitted.grant.name(), admitted.terms.is_some());
+        tracing::info!(%from, token, delegated, direction = ?open.direction, "session asked for");
+        if admitted.terms.is_some() && admitted.terms != delegate::terms(&open) {
+            return refuse(stream, delegate::other_terms()).await;
+        }
+        match &open.work {
+            Work::Delegate { .. } => self.delegate(stream, &open, admitted).await,
+            Work::Relay(_) => self.relay(stream, open, admitted.grant).await,
+            Work::Copy { .. } | Work::Memory { .. } => self.session(stream, open, admitted.grant, None).await,
+        }
     }
 
     /// One session, from what was asked for to its end.
@@ -125,23 +177,11 @@ impl Server {
         grant: Arc<dyn Grant>,
         dial: Option<Vec<SocketAddr>>,
     ) {
-        let busy = |text: &str| Refusal { code: Code::Busy, text: format!("{text}: try again later") };
-        let Ok(_place) = self.sessions.try_acquire() else {
-            return refuse(stream, busy("this agent runs as many sessions as it may")).await;
+        let room = match self.room(JobKey::Moved(open.job)).await {
+            Ok(room) => room,
+            Err(why) => return refuse(stream, why).await,
         };
-        self.supersede(&open.job).await;
-        let Some(memory) = Memory::take(&self.memory_left) else {
-            return refuse(stream, busy("this agent has no memory left for another session")).await;
-        };
-        let (stop, stopped) = watch::channel(*self.stop.borrow());
-        let (ended, has_ended) = watch::channel(false);
-        let job = open.job;
-        self.jobs.lock().expect("no panic under the lock").insert(job, Job { stop: stop.clone(), ended: has_ended });
-        let forward = tokio::spawn(forward_stop(self.stop.clone(), stop));
-        let counters = &self.options.counters;
-        counters.sessions.fetch_add(1, Ordering::Relaxed);
-        counters.sessions_active.fetch_add(1, Ordering::Relaxed);
-        match self.prepare(&stream, open, grant, memory.bytes, stopped, dial) {
+        match self.prepare(&stream, open, grant, room.memory.bytes, room.stop.subscribe(), dial) {
             Err(why) => refuse(stream, why).await,
             Ok(mut prepared) => {
                 if link::write(&mut stream, &Control::Opened(prepared.opened.clone())).await.is_ok() {
@@ -150,15 +190,26 @@ impl Server {
                 }
             }
         }
-        counters.sessions_active.fetch_sub(1, Ordering::Relaxed);
-        forward.abort();
-        drop(memory);
-        self.jobs.lock().expect("no panic under the lock").remove(&job);
-        let _ = ended.send(true);
+    }
+
+    /// Takes what a session needs of the agent; what is left of an earlier one of the same job ends first.
+    async fn room(&self, key: JobKey) -> Result<Room<'_>, Refusal> {
+        let place = self.sessions.try_acquire().map_err(|_| busy("this agent runs as many sessions as it may"))?;
+        self.supersede(&key).await;
+        let memory =
+            Memory::take(&self.memory_left).ok_or_else(|| busy("this agent has no memory left for another session"))?;
+        let (stop, _) = watch::channel(*self.stop.borrow());
+        let (ended, has_ended) = watch::channel(false);
+        self.jobs.lock().expect("no panic under the lock").insert(key, Job { stop: stop.clone(), ended: has_ended });
+        let forward = tokio::spawn(forward_stop(self.stop.clone(), stop.clone()));
+        let counters = &self.options.counters;
+        counters.sessions.fetch_add(1, Ordering::Relaxed);
+        counters.sessions_active.fetch_add(1, Ordering::Relaxed);
+        Ok(Room { server: self, key, memory, stop, ended, forward, _place: place })
     }
 
     /// Ends what is left of an earlier session of the same command, whose connection was lost.
-    async fn supersede(&self, job: &[u8; 16]) {
+    async fn supersede(&self, job: &JobKey) {
         let earlier = self.jobs.lock().expect("no panic under the lock").remove(job);
         if let Some(mut earlier) = earlier {
             let _ = earlier.stop.send(true);
@@ -215,8 +266,9 @@ impl Server {
                     Ready::Target { target, options, single, source_key, holder: holder(&grant.name()) }
                 }
             },
-            Work::Relay { .. } => {
-                return Err(Refusal { code: Code::Denied, text: "this agent does not relay".to_owned() });
+            Work::Relay(_) | Work::Delegate { .. } => {
+                let text = "whoever started this agent over ssh drives the copy itself".to_owned();
+                return Err(Refusal { code: Code::Denied, text });
             }
         };
         let (ways, door) = match dial {
@@ -299,18 +351,16 @@ pub async fn serve_connect(
     let from = addresses[n];
     let grant = options.policy.admit(&remote.token, from).map_err(SessionError::Abandoned)?;
     let bounds = options.bounds;
-    let server = Server {
-        hub: Hub::new(bounds.handshakes, bounds.streams, options.counters.clone()),
-        sessions: tokio::sync::Semaphore::new(1),
-        memory_left: Mutex::new(bounds.memory_bytes),
-        jobs: Mutex::default(),
-        stop,
-        options,
-    };
+    let hub = Hub::new(bounds.handshakes, bounds.streams, options.counters.clone());
+    let server = Server::new(options, hub, 1, stop);
     let mut to = addresses;
     to.swap(0, n);
     server.session(stream, open, grant, Some(to)).await;
     Ok(())
+}
+
+fn busy(text: &str) -> Refusal {
+    Refusal { code: Code::Busy, text: format!("{text}: try again later") }
 }
 
 async fn refuse(mut stream: TlsStream<TcpStream>, why: Refusal) {
@@ -327,6 +377,27 @@ pub(crate) fn holder(name: &str) -> String {
 async fn forward_stop(mut from: watch::Receiver<bool>, to: watch::Sender<bool>) {
     crate::session::stopped(&mut from).await;
     let _ = to.send(true);
+}
+
+/// What a session takes of the agent, given back when it is dropped.
+struct Room<'a> {
+    server: &'a Server,
+    key: JobKey,
+    memory: Memory<'a>,
+    /// Says that this session is to stop.
+    stop: watch::Sender<bool>,
+    ended: watch::Sender<bool>,
+    forward: JoinHandle<()>,
+    _place: tokio::sync::SemaphorePermit<'a>,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.forward.abort();
+        self.server.options.counters.sessions_active.fetch_sub(1, Ordering::Relaxed);
+        self.server.jobs.lock().expect("no panic under the lock").remove(&self.key);
+        self.ended.send_replace(true);
+    }
 }
 
 /// Memory lent to a session.

@@ -71,6 +71,8 @@ pub struct Listener {
 pub struct Counters {
     /// Sessions begun.
     pub sessions: std::sync::atomic::AtomicU64,
+    /// Copies with another agent that this one drove.
+    pub relays: std::sync::atomic::AtomicU64,
     /// Sessions running.
     pub sessions_active: std::sync::atomic::AtomicU64,
     /// Data streams open.

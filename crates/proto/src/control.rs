@@ -54,7 +54,7 @@ pub enum Control {
     SetRate(Option<u64>),
     /// The driver changes the number of streams.
     SetStreams(u16),
-    /// The driver has a relay report (third party): one line of its JSON events.
+    /// What an agent that drives a relayed copy tells of it: whole lines, each a JSON event.
     Event(String),
     /// Is anybody there?
     Ping(u64),
@@ -62,6 +62,8 @@ pub enum Control {
     Pong(u64),
     /// The session is over; sockets close after this.
     Bye(Bye),
+    /// Answer to [`Work::Delegate`].
+    Delegated(Delegated),
 }
 
 /// First message.
@@ -139,11 +141,68 @@ pub enum Work {
         /// How long, in milliseconds.
         duration_ms: u64,
     },
-    /// Third party: the agent is to drive a session with another agent.
-    Relay {
-        /// The command, as the JSON of the mover's request.
-        request: String,
+    /// Third party: the agent is to drive a copy with another agent, in the role that the direction names.
+    Relay(Relay),
+    /// Third party: another agent is to be let in for one copy, as if this driver asked for it.
+    Delegate {
+        /// As in [`Work::Copy`].
+        paths: Vec<Vec<u8>>,
+        /// As in [`Work::Copy`].
+        names: Vec<RelPath>,
+        /// As in [`Work::Copy`].
+        options: CopyOptions,
     },
+}
+
+/// A copy that an agent drives for a command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Relay {
+    /// Absolute paths at the agent that drives: its sources, or the one destination.
+    pub paths: Vec<Vec<u8>>,
+    /// List of names beneath the one source; empty for everything.
+    pub names: Vec<RelPath>,
+    /// How the dataset is copied.
+    pub options: CopyOptions,
+    /// Tell every entry, not only failures.
+    pub every_file: bool,
+    /// The other agent.
+    pub peer: Peer,
+}
+
+/// The agent at the other end of a relayed copy.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Peer {
+    /// Where it listens, `ip:port`.
+    pub addresses: Vec<String>,
+    /// SHA-256 of its certificate, as the command saw it.
+    pub fingerprint: [u8; 32],
+    /// A delegated token.
+    pub token: String,
+    /// Absolute paths there.
+    pub paths: Vec<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Peer {
+    /// Without the token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Peer {{ addresses: {:?}, paths: {:?} }}", self.addresses, self.paths)
+    }
+}
+
+/// A token that opens one copy and nothing else. It lasts as long as the control connection that asked for it.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Delegated {
+    /// The token.
+    pub token: String,
+    /// How long it lasts beyond the connection, if that is lost: milliseconds.
+    pub grace_ms: u64,
+}
+
+impl std::fmt::Debug for Delegated {
+    /// Without the token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Delegated {{ grace_ms: {} }}", self.grace_ms)
+    }
 }
 
 /// Replace what is at the destination?
@@ -256,6 +315,8 @@ pub enum Code {
     Failed,
     /// No version in common.
     Version,
+    /// A relayed copy: the other agent cannot be reached from this one.
+    Unreachable,
 }
 
 /// A refusal with its reason.

@@ -45,6 +45,12 @@ pub fn encode<M: Serialize>(message: &M, out: &mut Vec<u8>) {
     out[at..at + PREFIX].copy_from_slice(&len.to_le_bytes());
 }
 
+/// True if a message fits into a frame: for those whose length a user decides.
+#[must_use]
+pub fn fits<M: Serialize>(message: &M) -> bool {
+    postcard::experimental::serialized_size(message).is_ok_and(|bytes| bytes <= crate::limits::FRAME_MAX)
+}
+
 /// Length of the body announced by a prefix.
 ///
 /// # Errors

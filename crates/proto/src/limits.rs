@@ -61,3 +61,9 @@ pub const FAILED_NAMES_MAX: usize = 64 << 10;
 
 /// Ranges in a chunk set on the wire. A file that arrives in more pieces is given up.
 pub const CHUNK_RANGES_MAX: usize = 64 << 10;
+
+/// Bytes of one message of events. An agent begins another message before it; of a summary that is longer the
+/// last errors are left out.
+pub const EVENTS_BYTES_MAX: usize = 256 << 10;
+/// Addresses that an agent tries to reach the other one of a relayed copy.
+pub const RELAY_ADDRESSES_MAX: usize = 16;

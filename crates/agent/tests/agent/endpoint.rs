@@ -50,6 +50,7 @@ async fn numbers_arrive_as_prometheus_reads_them() {
         &counters.files_failed,
         &counters.corrupt,
         &counters.retransmits,
+        &counters.relays,
     ]
     .into_iter()
     .enumerate()

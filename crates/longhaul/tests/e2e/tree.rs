@@ -24,6 +24,12 @@ pub(crate) struct Entry {
     sparse: bool,
 }
 
+impl Entry {
+    pub(crate) fn is_file(&self) -> bool {
+        self.mode & 0o170_000 == 0o100_000
+    }
+}
+
 /// Every entry beneath `dir`, and `dir` itself as the empty name.
 pub(crate) fn entries(dir: &Path) -> BTreeMap<OsString, Entry> {
     let mut found = BTreeMap::new();

@@ -57,6 +57,14 @@ impl Running {
         Ended { status, out: self.out(), err }
     }
 
+    /// The id of the session, once there is one.
+    pub(crate) fn session(&self) -> String {
+        wait_for("a session", || {
+            let started = events(&self.out()).into_iter().find(|event| event["event"] == "started")?;
+            Some(started["session"].as_str().expect("it has a name").to_owned())
+        })
+    }
+
     /// Waits until half of the copy is done.
     pub(crate) fn wait_for_progress(&mut self) {
         wait_for("progress", || {
@@ -88,6 +96,11 @@ impl Ended {
         self
     }
 
+    /// The events of a command with `--json`.
+    pub(crate) fn events(&self) -> Vec<Value> {
+        events(&self.out)
+    }
+
     /// The last event of a command with `--json`.
     #[track_caller]
     pub(crate) fn summary(&self) -> Value {
@@ -107,19 +120,27 @@ pub(crate) struct World {
     agent: Option<Running>,
     ready: Value,
     programs: std::cell::Cell<u32>,
+    /// The network namespace of the agent, if it has one of its own.
+    namespace: Option<String>,
     dir: tempfile::TempDir,
 }
 
 impl World {
     pub(crate) fn new() -> World {
+        World::with_agent_at("127.0.0.1:0", None)
+    }
+
+    /// With an agent that listens there, in a network namespace.
+    pub(crate) fn with_agent_at(listen: &str, namespace: Option<&str>) -> World {
         // Not /tmp, which may be in memory and knows no holes or O_DIRECT there.
         let base = std::env::var_os("CARGO_TARGET_TMPDIR").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
         let dir = tempfile::tempdir_in(base).expect("a directory can be made");
-        let mut world = World { agent: None, ready: Value::Null, programs: 0.into(), dir };
+        let mut world =
+            World { agent: None, ready: Value::Null, programs: 0.into(), namespace: namespace.map(str::to_owned), dir };
         for name in ["rw", "ro", "run", "state"] {
             fs::create_dir(world.path(name)).expect("a directory can be made");
         }
-        world.start_agent("127.0.0.1:0");
+        world.start_agent(listen);
         world
     }
 
@@ -160,7 +181,15 @@ impl World {
     fn start_agent(&mut self, listen: &str) {
         let ready_file = self.path("ready.json");
         let _ = fs::remove_file(&ready_file);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        let program = env!("CARGO_BIN_EXE_longhaul");
+        let mut command = match &self.namespace {
+            None => Command::new(program),
+            Some(name) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", name, program]);
+                command
+            }
+        };
         let mut writable: OsString = self.path("rw").into();
         writable.push(":rw");
         command.args(["serve", "--listen", listen, "--root"]).arg(writable).arg("--root").arg(self.path("ro"));

@@ -34,6 +34,18 @@ pub enum OpenError {
     Timeout(SocketAddr),
 }
 
+impl OpenError {
+    /// What the operating system calls it.
+    #[must_use]
+    pub fn kind(&self) -> std::io::ErrorKind {
+        match self {
+            OpenError::Connect(_, error) | OpenError::Io(error) => error.kind(),
+            OpenError::Hello(_) => std::io::ErrorKind::InvalidData,
+            OpenError::Timeout(_) => std::io::ErrorKind::TimedOut,
+        }
+    }
+}
+
 /// Connects a TCP socket with the options that must be set before.
 ///
 /// # Errors

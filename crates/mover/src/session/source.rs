@@ -325,7 +325,13 @@ impl Session {
                 event = scan_next(&mut self.scanned), if scan_room => self.scan(event).await,
                 _ = tick.tick() => self.tick().await?,
                 change = steered(&mut steer) => self.steer(change),
-                () = stopped(&mut stop), if self.draining.is_none() => self.draining = Some(Instant::now()),
+                () = stopped(&mut stop), if self.draining.is_none() => {
+                    // Who asked a driver for the copy is gone: it may come again at once, and needs the place.
+                    if self.context.driver {
+                        return Err(SessionError::Stopped);
+                    }
+                    self.draining = Some(Instant::now());
+                }
             }
         }
     }

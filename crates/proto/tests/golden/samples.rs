@@ -2,8 +2,8 @@
 //! until it is named there, and then it belongs in the list above.
 
 use proto::control::{
-    Bye, Code, Control, CopyOptions, DigestKind, Direction, FileEnd, FilterRule, Hello, Open, Opened, Outcome,
-    Overwrite, Refusal, Settings, Telemetry, ToDestination, ToSource, Want, Welcome, Work,
+    Bye, Code, Control, CopyOptions, Delegated, DigestKind, Direction, FileEnd, FilterRule, Hello, Open, Opened,
+    Outcome, Overwrite, Peer, Refusal, Relay, Settings, Telemetry, ToDestination, ToSource, Want, Welcome, Work,
 };
 use proto::journal::{Record, VERSION};
 use proto::seal::Protection;
@@ -27,7 +27,8 @@ fn session() -> Vec<(&'static str, Control)> {
         ("Welcome", Control::Welcome(Welcome { version: 1, program: program() })),
         ("Open Copy", open(Direction::Push, copy())),
         ("Open Memory", open(Direction::Pull, Work::Memory { duration_ms: 10_000 })),
-        ("Open Relay", open(Direction::Push, Work::Relay { request: "{}".into() })),
+        ("Open Relay", open(Direction::Push, relay())),
+        ("Open Delegate", open(Direction::Push, delegate())),
         ("Opened", Control::Opened(opened())),
         ("Refused Denied", Control::Refused(refusal(Code::Denied, "no"))),
         ("Refused Path", Control::Refused(refusal(Code::Path, "no"))),
@@ -36,35 +37,50 @@ fn session() -> Vec<(&'static str, Control)> {
         ("Refused Stopping", Control::Refused(refusal(Code::Stopping, "no"))),
         ("Refused Failed", Control::Refused(refusal(Code::Failed, "no"))),
         ("Refused Version", Control::Refused(refusal(Code::Version, "no"))),
+        ("Refused Unreachable", Control::Refused(refusal(Code::Unreachable, "no"))),
         ("Telemetry", Control::Telemetry(telemetry())),
         ("SetRate", Control::SetRate(Some(8_000_000_000))),
         ("SetRate none", Control::SetRate(None)),
         ("SetStreams", Control::SetStreams(16)),
-        ("Event", Control::Event("{}".into())),
+        ("Event", Control::Event("{}\n".into())),
         ("Ping", Control::Ping(300)),
         ("Pong", Control::Pong(300)),
         ("Bye Done", Control::Bye(Bye::Done)),
         ("Bye Abandoned", Control::Bye(Bye::Abandoned(refusal(Code::Stopping, "later")))),
+        ("Delegated", Control::Delegated(Delegated { token: "t0k3n".into(), grace_ms: 120_000 })),
     ]
 }
 
 fn copy() -> Work {
+    let (paths, names) = (vec![b"/data/".to_vec()], vec![path("a/b")]);
+    Work::Copy { paths, names, options: options(), single: false, source_key: [0xb2; 16], reorder_chunks: Some(4) }
+}
+
+fn relay() -> Work {
+    let peer = Peer {
+        addresses: vec!["192.0.2.1:4810".into()],
+        fingerprint: [0xe5; 32],
+        token: "t0k3n".into(),
+        paths: vec![b"/in".to_vec()],
+    };
+    let (paths, names) = (vec![b"/data/".to_vec()], vec![path("a/b")]);
+    Work::Relay(Relay { paths, names, options: CopyOptions::default(), every_file: true, peer })
+}
+
+fn delegate() -> Work {
+    Work::Delegate { paths: vec![b"/in".to_vec()], names: Vec::new(), options: CopyOptions::default() }
+}
+
+fn options() -> CopyOptions {
     let filter = FilterRule { include: false, glob: "*.tmp".into() };
-    Work::Copy {
-        paths: vec![b"/data/".to_vec()],
-        names: vec![path("a/b")],
-        options: CopyOptions {
-            overwrite: Overwrite::Changed,
-            by_checksum: true,
-            delete: true,
-            dry_run: false,
-            preserve_all: true,
-            filters: vec![filter],
-            digest: Some(DigestKind::Sha256),
-        },
-        single: false,
-        source_key: [0xb2; 16],
-        reorder_chunks: Some(4),
+    CopyOptions {
+        overwrite: Overwrite::Changed,
+        by_checksum: true,
+        delete: true,
+        dry_run: false,
+        preserve_all: true,
+        filters: vec![filter],
+        digest: Some(DigestKind::Sha256),
     }
 }
 
@@ -168,13 +184,13 @@ fn to_source() -> Vec<(&'static str, ToSource)> {
 /// Names every variant of what can be told.
 fn listed(message: &Control) {
     match message {
-        Control::Hello(_) | Control::Welcome(_) | Control::Opened(_) | Control::Event(_) => {}
+        Control::Hello(_) | Control::Welcome(_) | Control::Opened(_) | Control::Event(_) | Control::Delegated(_) => {}
         Control::Open(open) => match open.work {
-            Work::Copy { .. } | Work::Memory { .. } | Work::Relay { .. } => {}
+            Work::Copy { .. } | Work::Memory { .. } | Work::Relay(_) | Work::Delegate { .. } => {}
         },
         Control::Refused(refusal) => match refusal.code {
-            Code::Denied | Code::Path | Code::Busy | Code::Protocol | Code::Stopping | Code::Failed | Code::Version => {
-            }
+            Code::Denied | Code::Path | Code::Busy | Code::Protocol | Code::Stopping | Code::Failed => {}
+            Code::Version | Code::Unreachable => {}
         },
         Control::Source(ToDestination::FileEnd { end, .. }) => match end {
             FileEnd::Whole { .. } | FileEnd::Same => {}

@@ -59,12 +59,13 @@ impl ReadTrial {
     }
 }
 
-/// Chunks of the trial of each way of writing.
-const WRITE_CHUNKS: u32 = 16;
+/// Chunks of the trial: enough to fill a queue, and few of what is waited for, one after the other.
+const DIRECT_CHUNKS: u32 = 16;
+const CACHED_CHUNKS: u32 = 4;
 
 /// Finds the better way to write to one device, once.
 ///
-/// First chunks are written past the page cache, then as many through it and on to the disk, which is waited for:
+/// First chunks are written past the page cache, then a few through it and on to the disk, which is waited for:
 /// what only sits in memory is not written. Time counts only while writes are in flight, so a slow network makes
 /// neither way look slow.
 #[derive(Debug, Default)]
@@ -84,9 +85,9 @@ impl WriteTrial {
     /// The way to write the next chunk.
     #[must_use]
     pub fn next(&self) -> Way {
-        if self.direct.chunks < WRITE_CHUNKS {
+        if self.direct.chunks < DIRECT_CHUNKS {
             Way::Direct
-        } else if self.cached.chunks < WRITE_CHUNKS {
+        } else if self.cached.chunks < CACHED_CHUNKS {
             Way::Cached
         } else {
             self.better()
@@ -96,16 +97,16 @@ impl WriteTrial {
     /// True while times are wanted.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.cached.chunks < WRITE_CHUNKS
+        self.cached.chunks < CACHED_CHUNKS
     }
 
     /// A chunk is on the disk; `time` is what it added to the time in which writes were in flight.
     pub fn took(&mut self, way: Way, bytes: u64, time: Duration) {
-        let sum = match way {
-            Way::Direct => &mut self.direct,
-            Way::Cached => &mut self.cached,
+        let (sum, most) = match way {
+            Way::Direct => (&mut self.direct, DIRECT_CHUNKS),
+            Way::Cached => (&mut self.cached, CACHED_CHUNKS),
         };
-        if sum.chunks < WRITE_CHUNKS {
+        if sum.chunks < most {
             sum.chunks += 1;
             sum.bytes += bytes;
             sum.time += time;

@@ -56,7 +56,7 @@ pub async fn copy(
         // What never worked will not get better by trying: a wrong address is told at once.
         let worth_it = error.is_network() && (progress || summary.reconnects > 0);
         let Some(Next::Again { pause, attempt, of }) = worth_it.then(|| retry.failed(random())) else {
-            return Err(move_error(error, tried));
+            return Err(move_error(error, tried, end.is_some() || summary.reconnects > 0));
         };
         summary.reconnects += 1;
         let why = chain(&error);
@@ -249,9 +249,10 @@ fn failed(exit_code: u8, text: String) -> MoveError {
     MoveError { exit_code, text, source: None, again: false }
 }
 
-/// A session's error as the command's.
-fn move_error(error: SessionError, attempts: u32) -> MoveError {
+/// A session's error as the command's. `begun` if a session was open at all: then it can be continued.
+fn move_error(error: SessionError, attempts: u32, begun: bool) -> MoveError {
     let exit_code = match &error {
+        error if begun && error.is_network() => 75,
         SessionError::Busy(_) => 75,
         SessionError::Link(LinkError::Refused(why)) | SessionError::Abandoned(why) => match why.code {
             Code::Busy | Code::Stopping => 75,
@@ -286,7 +287,7 @@ pub async fn test(
     let (result, end) = if request.bidirectional {
         let other = if request.reverse { Direction::Push } else { Direction::Pull };
         let (one, back) = tokio::join!(one, one_way(&request, other, request.duration, &events, None));
-        back.0.map_err(|e| move_error(e, 0))?;
+        back.0.map_err(|e| move_error(e, 0, false))?;
         summary.reverse_rate_bps = back.1.map(|end| verified(&end, other).1);
         one
     } else {
@@ -297,7 +298,7 @@ pub async fn test(
         (summary.bytes, summary.rate_bps) = verified(end, direction);
         summary.bytes_text = summary.bytes.to_string();
     }
-    result.map_err(|e| move_error(e, 0))?;
+    result.map_err(|e| move_error(e, 0, false))?;
     summary.ok = true;
     let _ = events.send(Event::Summary(Box::new(summary.clone()))).await;
     Ok(summary)
@@ -322,7 +323,7 @@ async fn sweep(request: &TestRequest, events: &mpsc::Sender<Event>) -> Result<Su
         let settings = Settings { streams_max: streams, ..request.settings.clone() };
         let step = TestRequest { settings, ..request.clone() };
         let (result, end) = one_way(&step, direction, request.duration, events, None).await;
-        result.map_err(|e| move_error(e, 0))?;
+        result.map_err(|e| move_error(e, 0, false))?;
         let Some(end) = end else { break };
         let (bytes, rate_bps) = verified(&end, direction);
         summary.sweep.push(SweepStep { streams, rate_bps });

@@ -614,8 +614,10 @@ impl Session {
         drop(write);
         drop(self.write);
         let threads = std::mem::take(&mut self.threads);
-        // Dropping the receivers closes the writers' queues.
-        let _ = tokio::task::spawn_blocking(move || drop(receiving)).await;
+        let mut outlook = std::mem::take(&mut self.end.outlook);
+        let ended = tokio::task::spawn_blocking(move || (receiving.end(&mut outlook), outlook)).await;
+        let (streams, outlook) = ended.expect("ending the receivers does not panic");
+        self.end.outlook = outlook;
         let commits = self.commits.take();
         let chunk_size = u64::from(self.context.settings.chunk_size);
         if let Ok(items) = late.await
@@ -671,6 +673,7 @@ impl Session {
             let _ = tokio::time::timeout(CLOSE, goodbye).await;
         }
         self.wire.link.close(CLOSE).await;
+        drop(streams);
         (result, self.end)
     }
 }

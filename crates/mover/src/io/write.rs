@@ -76,8 +76,13 @@ pub fn write_batches(shared: &Shared, queue: &Receiver<Frame>) {
             let run = parts.iter().take_while(|p| p.file == first.file && p.generation == first.generation).count();
             let (file, rest) = parts.split_at(run);
             parts = rest;
-            items.extend(file.iter().map(|p| (p.file, p.generation, p.offset, p.file_end)));
             let Some(target) = shared.targets.get(first.file, first.generation) else { continue };
+            // A parcel that was sent again may be at work in two threads at once. The first one writes, and tells:
+            // until it has, the file is not whole.
+            if !target.take_whole() {
+                continue;
+            }
+            items.extend(file.iter().map(|p| (p.file, p.generation, p.offset, p.file_end)));
             if let Err(error) = write_small(shared, &target, &frame, file) {
                 failed(shared, &target, &error);
             }
@@ -113,10 +118,6 @@ fn failed(shared: &Shared, target: &Target, error: &io::Error) {
 }
 
 fn write_small(shared: &Shared, target: &Target, frame: &Frame, parts: &[Part]) -> io::Result<()> {
-    // A parcel that was sent again may be at work in two threads at once: the first one writes.
-    if target.written.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        return Ok(());
-    }
     let dir = shared.place.dir(&target.parent)?;
     let flags = OpenFlags { read: false, ..OpenFlags::create_new(target.entry.mode & 0o777) };
     let file = match dir.open_file(&target.temp, flags) {
@@ -251,6 +252,10 @@ fn begin_chunk(shared: &Shared, mut frame: Frame, ring: &mut Ring, token: u64) -
         landed(shared, frame, items, begin);
         return None;
     };
+    if !target.take_chunk(first.offset / frame.buf.len() as u64) {
+        landed(shared, frame, Vec::new(), begin);
+        return None;
+    }
     let Some(file) = target.file.get() else {
         finish_chunk(shared, &target, frame, Err(io::Error::other("the file is not open")), begin);
         return None;

@@ -3,6 +3,7 @@
 CARGO ?= cargo
 FUZZ_SECONDS ?= 10
 SOAK_CASES ?= 100000
+SOAK_FAULTS ?= 100
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 DESTDIR ?=
@@ -41,9 +42,9 @@ fuzz: ## Fuzz every target in fuzz/ for FUZZ_SECONDS each (10)
 	@echo "==> fuzz: every target in fuzz/, $(FUZZ_SECONDS) s each"
 	scripts/fuzz $(FUZZ_SECONDS)
 
-soak: ## Run the tests optimised, with SOAK_CASES cases per property (100000)
-	@echo "==> soak: every test, optimised, $(SOAK_CASES) cases per property; this takes long"
-	PROPTEST_CASES=$(SOAK_CASES) $(CARGO) test --workspace --release
+soak: ## Run the tests optimised, with SOAK_CASES cases per property (100000), SOAK_FAULTS faults (100)
+	@echo "==> soak: every test, optimised, $(SOAK_CASES) cases per property, $(SOAK_FAULTS) faults; this takes long"
+	PROPTEST_CASES=$(SOAK_CASES) FAULT_CASES=$(SOAK_FAULTS) $(CARGO) test --workspace --release
 
 bench: ## Compare with other movers on this machine (first: scripts/bootstrap bench)
 	@echo "==> bench: the same datasets with Longhaul and its peers (bench/run)"

@@ -22,8 +22,8 @@ use crate::server::Counters;
 use crate::session::SessionError;
 use crate::session::streams::Ways;
 
-/// How long the handshake after TCP may take.
-const SHAKE: Duration = Duration::from_secs(15);
+/// How long the handshake after TCP may take, if nobody wants to know sooner.
+pub(crate) const SHAKE: Duration = Duration::from_secs(15);
 /// Name and version of this program, for logs of the other end.
 pub const PROGRAM: &str = concat!("longhaul ", env!("CARGO_PKG_VERSION"));
 
@@ -72,8 +72,9 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
                 let bind = (!limits.bind.is_empty()).then(|| limits.bind[n % limits.bind.len()]);
                 match connect_tcp(*address, bind, settings).await {
                     Ok(tcp) => {
-                        let mut stream = tls_client(tcp, remote).await?;
-                        hello(&mut stream, remote, false).await?;
+                        let patience = limits.timeout.min(SHAKE);
+                        let mut stream = tls_client(tcp, remote, patience).await?;
+                        hello(&mut stream, remote, false, patience).await?;
                         // The address that answered comes first for streams too.
                         let mut to = addresses.clone();
                         to.swap(0, n);
@@ -113,20 +114,24 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
 }
 
 /// TLS to an agent whose fingerprint the judge accepts.
-pub(crate) async fn tls_client(tcp: TcpStream, remote: &Remote) -> Result<TlsStream<TcpStream>, SessionError> {
+pub(crate) async fn tls_client(
+    tcp: TcpStream,
+    remote: &Remote,
+    patience: Duration,
+) -> Result<TlsStream<TcpStream>, SessionError> {
     let refusal = Arc::new(Mutex::new(None));
     let config =
         crate::tls::client(remote.judge.clone(), refusal.clone()).map_err(|e| SessionError::Fatal(e.to_string()))?;
     let _ = tcp.set_nodelay(true);
     let connector = TlsConnector::from(config);
-    let shaken = tokio::time::timeout(SHAKE, connector.connect(crate::tls::server_name(), tcp)).await;
+    let shaken = tokio::time::timeout(patience, connector.connect(crate::tls::server_name(), tcp)).await;
     match shaken {
         Ok(Ok(stream)) => Ok(TlsStream::Client(stream)),
         Ok(Err(error)) => match refusal.lock().expect("nobody panics with it").take() {
             Some(text) => Err(SessionError::Fatal(text)),
             None => Err(LinkError::Lost(error).into()),
         },
-        Err(_) => Err(LinkError::Silent(SHAKE).into()),
+        Err(_) => Err(LinkError::Silent(patience).into()),
     }
 }
 
@@ -135,6 +140,7 @@ pub(crate) async fn hello(
     stream: &mut TlsStream<TcpStream>,
     remote: &Remote,
     reverse: bool,
+    patience: Duration,
 ) -> Result<(), SessionError> {
     let hello = Hello {
         versions: (VERSION_MIN, VERSION_MAX),
@@ -143,8 +149,8 @@ pub(crate) async fn hello(
         reverse,
     };
     link::write(stream, &Control::Hello(hello)).await?;
-    let answer = tokio::time::timeout(SHAKE, link::read(stream, proto::limits::FRAME_MAX_UNAUTHENTICATED));
-    match answer.await.map_err(|_| LinkError::Silent(SHAKE))?? {
+    let answer = tokio::time::timeout(patience, link::read(stream, proto::limits::FRAME_MAX_UNAUTHENTICATED));
+    match answer.await.map_err(|_| LinkError::Silent(patience))?? {
         Control::Welcome(welcome) if negotiate((welcome.version, welcome.version)).is_some() => {
             tracing::debug!(peer = welcome.program, version = welcome.version, "welcome");
             Ok(())

@@ -44,7 +44,7 @@ pub async fn copy(
         (Place::Agent(..), Place::Agent(..)) => crate::relay::steer(&request, job, &events, &steer).await,
         _ => drive(&request, &driver, &events, &steer).await,
     };
-    let summary = copied.map_err(|early| move_error(early.error, early.attempts))?;
+    let summary = copied.map_err(|early| move_error(early.error, early.attempts, early.begun))?;
     let _ = events.send(Event::Summary(Box::new(summary.clone()))).await;
     Ok(summary)
 }
@@ -65,6 +65,8 @@ pub(crate) struct Early {
     pub(crate) error: SessionError,
     /// Attempts made.
     pub(crate) attempts: u32,
+    /// The session had begun: the same command continues it.
+    pub(crate) begun: bool,
 }
 
 /// Copies with this end as one of the two, through lost connections, to the end or to an error that another
@@ -100,14 +102,15 @@ pub(crate) async fn drive(
         // What never worked will not get better by trying: a wrong address is told at once.
         let worth_it = error.is_network() && !is_piped && (progress || summary.reconnects > 0);
         let Some(Next::Again { pause, attempt, of }) = worth_it.then(|| retry.failed(random())) else {
-            return Err(Early { error, attempts: tried });
+            let begun = end.is_some() || summary.reconnects > 0;
+            return Err(Early { error, attempts: tried, begun });
         };
         summary.reconnects += 1;
         let why = chain(&error);
         let _ = events.send(Event::Reconnect { attempt, of, why }).await;
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = stopped(&mut stop) => return Err(Early { error: SessionError::Stopped, attempts: 1 }),
+            () = stopped(&mut stop) => return Err(Early { error: SessionError::Stopped, attempts: 1, begun: true }),
         }
     }
     summary.seconds = begin.elapsed().as_secs_f64();
@@ -364,9 +367,10 @@ fn failed(exit_code: u8, text: String) -> MoveError {
     MoveError { exit_code, text, source: None, again: false }
 }
 
-/// A session's error as the command's.
-fn move_error(error: SessionError, attempts: u32) -> MoveError {
+/// A session's error as the command's. `begun` if a session was open at all: then it can be continued.
+fn move_error(error: SessionError, attempts: u32, begun: bool) -> MoveError {
     let exit_code = match &error {
+        error if begun && error.is_network() => 75,
         SessionError::Busy(_) => 75,
         SessionError::Link(LinkError::Refused(why)) | SessionError::Abandoned(why) => match why.code {
             Code::Busy | Code::Stopping => 75,
@@ -401,7 +405,7 @@ pub async fn test(
     let (result, end) = if request.bidirectional {
         let other = if request.reverse { Direction::Push } else { Direction::Pull };
         let (one, back) = tokio::join!(one, one_way(&request, other, request.duration, &events, None));
-        back.0.map_err(|e| move_error(e, 0))?;
+        back.0.map_err(|e| move_error(e, 0, false))?;
         summary.reverse_rate_bps = back.1.map(|end| verified(&end, other).1);
         one
     } else {
@@ -412,7 +416,7 @@ pub async fn test(
         (summary.bytes, summary.rate_bps) = verified(end, direction);
         summary.bytes_text = summary.bytes.to_string();
     }
-    result.map_err(|e| move_error(e, 0))?;
+    result.map_err(|e| move_error(e, 0, false))?;
     summary.ok = true;
     let _ = events.send(Event::Summary(Box::new(summary.clone()))).await;
     Ok(summary)
@@ -437,7 +441,7 @@ async fn sweep(request: &TestRequest, events: &mpsc::Sender<Event>) -> Result<Su
         let settings = Settings { streams_max: streams, ..request.settings.clone() };
         let step = TestRequest { settings, ..request.clone() };
         let (result, end) = one_way(&step, direction, request.duration, events, None).await;
-        result.map_err(|e| move_error(e, 0))?;
+        result.map_err(|e| move_error(e, 0, false))?;
         let Some(end) = end else { break };
         let (bytes, rate_bps) = verified(&end, direction);
         summary.sweep.push(SweepStep { streams, rate_bps });

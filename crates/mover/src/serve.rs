@@ -341,9 +341,10 @@ pub async fn serve_connect(
             Err(error) => why = crate::session::chain(&error),
         }
     }
+    let patience = options.limits.timeout.min(crate::connect::SHAKE);
     let Some((n, tcp)) = reached else { return Err(SessionError::Streams(why)) };
-    let mut stream = crate::connect::tls_client(tcp, &remote).await?;
-    crate::connect::hello(&mut stream, &remote, true).await?;
+    let mut stream = crate::connect::tls_client(tcp, &remote, patience).await?;
+    crate::connect::hello(&mut stream, &remote, true, patience).await?;
     let asked = tokio::time::timeout(ASK, link::read(&mut stream, proto::limits::FRAME_MAX)).await;
     let Ok(Ok(Control::Open(open))) = asked else {
         return Err(SessionError::Fatal("nothing was asked for".to_owned()));

@@ -15,19 +15,13 @@ const HOLE: u64 = 32 << 20;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    mode: u32,
+    pub(crate) mode: u32,
     /// Of a symlink it is left out: what counts is where it points.
-    modified: Option<(i64, i64)>,
-    content: Vec<u8>,
-    link: Option<PathBuf>,
+    pub(crate) modified: Option<(i64, i64)>,
+    pub(crate) content: Vec<u8>,
+    pub(crate) link: Option<PathBuf>,
     /// True if it takes much less than its length.
     sparse: bool,
-}
-
-impl Entry {
-    pub(crate) fn is_file(&self) -> bool {
-        self.mode & 0o170_000 == 0o100_000
-    }
 }
 
 /// Every entry beneath `dir`, and `dir` itself as the empty name.

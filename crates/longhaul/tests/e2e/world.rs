@@ -51,6 +51,14 @@ impl Running {
         self.child.wait().expect("it is our child");
     }
 
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("it is our child").is_some()
+    }
+
     pub(crate) fn end(mut self) -> Ended {
         let status = wait_for("a program to end", || self.child.try_wait().expect("it is our child"));
         let err = String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned();
@@ -68,7 +76,7 @@ impl Running {
     /// Waits until half of the copy is done.
     pub(crate) fn wait_for_progress(&mut self) {
         wait_for("progress", || {
-            assert!(self.child.try_wait().expect("it is our child").is_none(), "it ended early: {}", self.out());
+            assert!(!self.has_ended(), "it ended early: {}", self.out());
             let moved = |event: &Value| {
                 let (done, total) = (event["bytes_done"].as_u64(), event["bytes_total"].as_u64());
                 event["event"] == "progress" && total > Some(0) && done >= total.map(|total| total / 2)
@@ -111,7 +119,7 @@ impl Ended {
 }
 
 /// The whole lines of JSON; the last one of a killed program may be half.
-fn events(text: &str) -> Vec<Value> {
+pub(crate) fn events(text: &str) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
@@ -120,27 +128,41 @@ pub(crate) struct World {
     agent: Option<Running>,
     ready: Value,
     programs: std::cell::Cell<u32>,
-    /// The network namespace of the agent, if it has one of its own.
-    namespace: Option<String>,
     dir: tempfile::TempDir,
+}
+
+/// The same command as the last arguments of another program, such as `env` or `ip netns exec`.
+pub(crate) fn under(prefix: &[&str], command: &Command) -> Command {
+    let Some((program, first)) = prefix.split_first() else { panic!("a program is named") };
+    let mut whole = Command::new(program);
+    whole.args(first).arg(command.get_program()).args(command.get_args());
+    whole.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    whole
 }
 
 impl World {
     pub(crate) fn new() -> World {
-        World::with_agent_at("127.0.0.1:0", None)
+        let mut world = World::still();
+        world.start_agent_under(&[], "127.0.0.1:0");
+        world
     }
 
     /// With an agent that listens there, in a network namespace.
-    pub(crate) fn with_agent_at(listen: &str, namespace: Option<&str>) -> World {
+    pub(crate) fn with_agent_at(listen: &str, namespace: &str) -> World {
+        let mut world = World::still();
+        world.start_agent_under(&["ip", "netns", "exec", namespace], listen);
+        world
+    }
+
+    /// The directories, no agent yet.
+    pub(crate) fn still() -> World {
         // Not /tmp, which may be in memory and knows no holes or O_DIRECT there.
         let base = std::env::var_os("CARGO_TARGET_TMPDIR").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
         let dir = tempfile::tempdir_in(base).expect("a directory can be made");
-        let mut world =
-            World { agent: None, ready: Value::Null, programs: 0.into(), namespace: namespace.map(str::to_owned), dir };
+        let world = World { agent: None, ready: Value::Null, programs: 0.into(), dir };
         for name in ["rw", "ro", "run", "state"] {
             fs::create_dir(world.path(name)).expect("a directory can be made");
         }
-        world.start_agent(listen);
         world
     }
 
@@ -178,26 +200,21 @@ impl World {
         Running { child: command.spawn().expect("the program runs"), out, err }
     }
 
-    fn start_agent(&mut self, listen: &str) {
+    /// Starts the agent, as the last arguments of another program if one is named that becomes it.
+    pub(crate) fn start_agent_under(&mut self, prefix: &[&str], listen: &str) {
         let ready_file = self.path("ready.json");
         let _ = fs::remove_file(&ready_file);
-        let program = env!("CARGO_BIN_EXE_longhaul");
-        let mut command = match &self.namespace {
-            None => Command::new(program),
-            Some(name) => {
-                let mut command = Command::new("ip");
-                command.args(["netns", "exec", name, program]);
-                command
-            }
-        };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         let mut writable: OsString = self.path("rw").into();
         writable.push(":rw");
         command.args(["serve", "--listen", listen, "--root"]).arg(writable).arg("--root").arg(self.path("ro"));
         command.arg("--state-dir").arg(self.path("agent")).arg("--ready-file").arg(&ready_file);
+        if !prefix.is_empty() {
+            command = under(prefix, &command);
+        }
         let mut agent = self.spawn(&mut command);
         self.ready = wait_for("the agent to be ready", || {
-            let ended = agent.child.try_wait().expect("it is our child");
-            assert!(ended.is_none(), "the agent ended: {}", fs::read_to_string(&agent.err).unwrap_or_default());
+            assert!(!agent.has_ended(), "the agent ended: {}", fs::read_to_string(&agent.err).unwrap_or_default());
             serde_json::from_slice(&fs::read(&ready_file).unwrap_or_default()).ok()
         });
         self.agent = Some(agent);
@@ -210,7 +227,11 @@ impl World {
 
     pub(crate) fn restart_agent(&mut self) {
         let address = self.ready("address").to_owned();
-        self.start_agent(&address);
+        self.start_agent_under(&[], &address);
+    }
+
+    pub(crate) fn agent(&mut self) -> &mut Running {
+        self.agent.as_mut().expect("it was started")
     }
 
     fn ready(&self, key: &str) -> &str {
@@ -223,7 +244,12 @@ impl World {
 
     /// A place at the agent: a path of this world, or an absolute one.
     pub(crate) fn there(&self, name: &str) -> OsString {
-        let mut place: OsString = format!("lh://{}", self.address()).into();
+        self.there_by(self.address(), name)
+    }
+
+    /// The same, reached at other addresses.
+    pub(crate) fn there_by(&self, addresses: &str, name: &str) -> OsString {
+        let mut place: OsString = format!("lh://{addresses}").into();
         place.push(self.path(name));
         place
     }

@@ -251,11 +251,12 @@ impl Decider {
             slot: None,
             file: OnceLock::new(),
             dead: false.into(),
-            written: 0.into(),
+            taken: false.into(),
+            taken_chunks: Mutex::default(),
         };
         let mut have = ChunkSet::new();
         if !small {
-            let (slot, chunks) = self.slot(entry, generation)?;
+            let (slot, chunks) = self.slot(entry, generation, dir, &target.temp)?;
             target.slot = Some(slot);
             have = self.open_big(&target, dir, chunks)?;
         }
@@ -264,20 +265,23 @@ impl Decider {
     }
 
     /// The number of a big file in the journal, and what is durable of it if it was begun before.
-    fn slot(&self, entry: &Entry, generation: u8) -> io::Result<(u64, ChunkSet)> {
+    fn slot(&self, entry: &Entry, generation: u8, dir: &Dir, temp: &[u8]) -> io::Result<(u64, ChunkSet)> {
         let EntryKind::File(identity) = entry.kind else { return Ok((u64::MAX, ChunkSet::new())) };
         let left = self.partials.lock().expect("no panic under the lock").remove(&entry.path);
         let journal = self.journal.as_ref().expect("files are received only with a journal");
         let mut journal = journal.lock().expect("no panic under the lock");
+        let mut claimed = false;
         if let Some((slot, was, chunk_size, chunks)) = left {
             if was == identity
                 && chunk_size == self.chunk_size
                 && generation == 0
                 && chunks.ranges().len() <= HAVE_RANGES_MAX
+                && dir.stat(temp).is_ok_and(|meta| meta.kind == Kind::File)
             {
                 return Ok((slot, chunks));
             }
             journal.push(Record::Close { slot });
+            claimed = !chunks.is_empty();
         }
         let slot = {
             let mut next = self.next_slot.lock().expect("no panic under the lock");
@@ -285,22 +289,21 @@ impl Decider {
             *next
         };
         journal.push(Record::Partial { slot, path: entry.path.clone(), identity, chunk_size: self.chunk_size });
-        journal.write(false)?;
+        // A new file takes the temporary name: no crash may bring back what was said of the old one's chunks.
+        journal.write(claimed)?;
         Ok((slot, ChunkSet::new()))
     }
 
     /// Opens the temporary file: the one that is there if chunks of it are durable, else a new one.
     fn open_big(&self, target: &Target, dir: &Dir, chunks: ChunkSet) -> io::Result<ChunkSet> {
-        let mut have = chunks;
         let both = OpenFlags { read: true, write: true, ..OpenFlags::write() };
-        let cached = match have.is_empty() {
-            false => dir.open_file(&target.temp, both).ok(),
+        let cached = match chunks.is_empty() {
+            false => Some(dir.open_file(&target.temp, both)?),
             true => None,
         };
         let cached = match cached {
             Some(file) => file,
             None => {
-                have = ChunkSet::new();
                 remove_if_there(dir, &target.temp)?;
                 let file = dir.open_file(&target.temp, OpenFlags::create_new(0o600))?;
                 self.reserve(&file, target)?;
@@ -311,7 +314,7 @@ impl Decider {
         let device = Meta::of(&cached)?.dev;
         let file = BigFile { aligned: Arc::new(aligned), cached: Arc::new(cached), direct, device };
         target.file.set(file).expect("opened once");
-        Ok(have)
+        Ok(chunks)
     }
 
     /// Reserves the space: writes then neither fragment nor wait for each other. Holes are punched as they
@@ -363,7 +366,8 @@ impl Decider {
             journal.push(Record::Touched { epoch, dirs: vec![parent.clone()] });
             journal.write(false)?;
         }
-        Ok(Target::temp_name(path, generation))
+        // Others may be writing other names in the same directory, from sources of the same name.
+        Ok(Target::temp_name(self.single_name.as_deref().unwrap_or(path.as_bytes()), generation))
     }
 }
 

@@ -176,13 +176,24 @@ impl Place {
         self.dirs.lock().expect("no panic under the lock").fresh.contains(path)
     }
 
-    /// Removes temporary names that a killed run left, except those of big files that continue.
-    pub fn sweep(&self, state: &proto::journal::State) {
-        let keep: HashSet<Vec<u8>> = state.partials.values().map(|p| Target::temp_name(&p.path, 0)).collect();
+    /// Removes temporary names that a killed run left; if the same copy goes on, except those of big files. A copy
+    /// to a `single` name looks after that name only: others may be writing beside it.
+    pub fn sweep(&self, state: &proto::journal::State, goes_on: bool, single: Option<&[u8]>) {
+        let at = |path: &'_ RelPath| Target::temp_name(single.unwrap_or(path.as_bytes()), 0);
+        let keep: HashSet<Vec<u8>> =
+            state.partials.values().filter(|_| goes_on).map(|partial| at(&partial.path)).collect();
+        let stem = single.map_or(TEMP_PREFIX.to_vec(), Target::temp_stem);
+        for partial in state.partials.values().filter(|_| !goes_on) {
+            // Its directory may be gone too.
+            let dir = self.dir(&partial.path.parent().unwrap_or_default());
+            if let Err(error) = dir.and_then(|dir| remove_if_there(&dir, &at(&partial.path))) {
+                tracing::debug!(%error, path = %partial.path, "removing what is left of an abandoned copy");
+            }
+        }
         for path in state.touched.values().flatten() {
             let Ok(dir) = self.dir(path) else { continue };
             let Ok(names) = dir.read_dir(b"") else { continue };
-            for entry in names.flatten().filter(|e| e.name.starts_with(TEMP_PREFIX) && !keep.contains(&e.name)) {
+            for entry in names.flatten().filter(|e| e.name.starts_with(&stem) && !keep.contains(&e.name)) {
                 if let Err(error) = remove_if_there(&dir, &entry.name) {
                     tracing::warn!(%error, dir = %path, "removing a temporary file");
                 }

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use proto::{Entry, RelPath};
+use proto::{ChunkSet, Entry, RelPath};
 
 /// Shards of the table: readers of different files do not meet.
 const SHARDS: usize = 64;
@@ -32,8 +32,11 @@ pub struct Target {
     pub file: OnceLock<BigFile>,
     /// It was discarded: writers leave it alone.
     pub dead: AtomicBool,
-    /// Written by now: 0 nothing, 1 a writer is at it, 2 whole (small files).
-    pub written: AtomicU8,
+    /// A writer has taken it (small files).
+    pub taken: AtomicBool,
+    /// Chunks that a writer has taken. A parcel that arrives twice is written once: a second write could end when
+    /// the file has its name already.
+    pub taken_chunks: Mutex<ChunkSet>,
 }
 
 /// The open temporary file of a big target.
@@ -50,14 +53,32 @@ pub struct BigFile {
 }
 
 impl Target {
-    /// The temporary name of a path: the same for the same path, so that a later run finds it or replaces it,
-    /// and short enough for any directory.
+    /// The temporary name of what is to stand at a path: the same for the same path, so that a later run finds it
+    /// or replaces it, and short enough for any directory.
     #[must_use]
-    pub fn temp_name(path: &RelPath, generation: u8) -> Vec<u8> {
-        let hash = xxhash_rust::xxh3::xxh3_64(path.as_bytes());
-        let mut name = TEMP_PREFIX.to_vec();
-        name.extend_from_slice(format!("{hash:016x}.{generation}").as_bytes());
+    pub fn temp_name(path: &[u8], generation: u8) -> Vec<u8> {
+        let mut name = Target::temp_stem(path);
+        name.extend_from_slice(generation.to_string().as_bytes());
         name
+    }
+
+    /// What the temporary names of a path have in common.
+    #[must_use]
+    pub fn temp_stem(path: &[u8]) -> Vec<u8> {
+        let hash = xxhash_rust::xxh3::xxh3_64(path);
+        [TEMP_PREFIX, format!("{hash:016x}.").as_bytes()].concat()
+    }
+
+    /// Takes a chunk for writing; false if a writer has it, who tells what comes of it.
+    #[must_use]
+    pub fn take_chunk(&self, chunk: u64) -> bool {
+        self.taken_chunks.lock().expect("no panic under the lock").insert(chunk)
+    }
+
+    /// The same for a small file.
+    #[must_use]
+    pub fn take_whole(&self) -> bool {
+        !self.taken.swap(true, Ordering::AcqRel)
     }
 
     /// True once it was discarded.

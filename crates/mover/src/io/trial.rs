@@ -32,7 +32,7 @@ pub struct ReadTrial {
 
 impl ReadTrial {
     /// The way to read the next chunk.
-    pub fn next(&mut self) -> Way {
+    pub fn choose(&mut self) -> Way {
         self.chunks = self.chunks.wrapping_add(1);
         // The second chunk is a probe too, so that short datasets gain as well.
         let probe = self.chunks % PROBE_EVERY == 2;
@@ -84,7 +84,7 @@ struct Sum {
 impl WriteTrial {
     /// The way to write the next chunk.
     #[must_use]
-    pub fn next(&self) -> Way {
+    pub fn choose(&self) -> Way {
         if self.direct.chunks < DIRECT_CHUNKS {
             Way::Direct
         } else if self.cached.chunks < CACHED_CHUNKS {
@@ -129,7 +129,7 @@ mod tests {
     fn cached(trial: &mut ReadTrial, direct_ms: u64, cached_ms: u64) -> usize {
         let mut ways = Vec::new();
         for _ in 0..100 {
-            let way = trial.next();
+            let way = trial.choose();
             ways.push(way);
             let ms = if way == Way::Direct { direct_ms } else { cached_ms };
             trial.took(way, Duration::from_millis(ms));
@@ -148,11 +148,11 @@ mod tests {
     fn write(direct_us: u64, cached_us: u64) -> Way {
         let mut trial = WriteTrial::default();
         while trial.is_open() {
-            let way = trial.next();
+            let way = trial.choose();
             let us = if way == Way::Direct { direct_us } else { cached_us };
             trial.took(way, 4 << 20, Duration::from_micros(us));
         }
-        trial.next()
+        trial.choose()
     }
 
     #[test]

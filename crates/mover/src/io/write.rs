@@ -81,8 +81,13 @@ pub fn write_batches(shared: &Shared, queue: &Receiver<Frame>) {
             let run = parts.iter().take_while(|p| p.file == first.file && p.generation == first.generation).count();
             let (file, rest) = parts.split_at(run);
             parts = rest;
-            items.extend(file.iter().map(|p| (p.file, p.generation, p.offset, p.file_end)));
             let Some(target) = shared.targets.get(first.file, first.generation) else { continue };
+            // A parcel that was sent again may be at work in two threads at once. The first one writes, and tells:
+            // until it has, the file is not whole.
+            if !target.take_whole() {
+                continue;
+            }
+            items.extend(file.iter().map(|p| (p.file, p.generation, p.offset, p.file_end)));
             if let Err(error) = write_small(shared, &target, &frame, file) {
                 failed(shared, &target, &error);
             }
@@ -118,10 +123,6 @@ fn failed(shared: &Shared, target: &Target, error: &io::Error) {
 }
 
 fn write_small(shared: &Shared, target: &Target, frame: &Frame, parts: &[Part]) -> io::Result<()> {
-    // A parcel that was sent again may be at work in two threads at once: the first one writes.
-    if target.written.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Acquire).is_err() {
-        return Ok(());
-    }
     let dir = shared.place.dir(&target.parent)?;
     let flags = OpenFlags { read: false, ..OpenFlags::create_new(target.entry.mode & 0o777) };
     let file = match dir.open_file(&target.temp, flags) {
@@ -204,7 +205,7 @@ impl Trials {
             return Way::Cached;
         }
         let known = self.devices.len() < DEVICES_MAX || self.devices.contains_key(&file.device);
-        if known { self.devices.entry(file.device).or_default().next() } else { Way::Direct }
+        if known { self.devices.entry(file.device).or_default().choose() } else { Way::Direct }
     }
 
     /// A write has ended. A trial of the page cache waits until the bytes are on the disk.
@@ -216,7 +217,7 @@ impl Trials {
             }
             let since = self.ended.map_or(job.begin, |ended| ended.max(job.begin));
             trial.took(job.way, bytes, since.elapsed());
-            if !trial.is_open() && trial.next() == Way::Cached {
+            if !trial.is_open() && trial.choose() == Way::Cached {
                 tracing::info!(device = file.device, "writing through the page cache is faster here");
             }
             self.ended = Some(Instant::now());
@@ -305,6 +306,10 @@ fn begin_chunk(
         landed(shared, frame, items, begin);
         return None;
     };
+    if !target.take_chunk(first.offset / frame.buf.len() as u64) {
+        landed(shared, frame, Vec::new(), begin);
+        return None;
+    }
     let Some(file) = target.file.get() else {
         finish_chunk(shared, &target, frame, Err(io::Error::other("the file is not open")), begin);
         return None;

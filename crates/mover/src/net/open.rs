@@ -65,8 +65,11 @@ pub async fn connect(
         sys::socket::set_dscp(socket.as_fd(), dscp).map_err(failed)?;
     }
     let labelled = match (to, settings.flow_label) {
-        (SocketAddr::V6(to), Some(label)) => {
-            sys::socket::set_flow_label(socket.as_fd(), to, label).map_err(failed)?.into()
+        (SocketAddr::V6(mut to), Some(label)) => {
+            sys::socket::set_flow_label(socket.as_fd(), to, label).map_err(failed)?;
+            // This socket's address takes it as it stands in the packet, that of `sys` in host order.
+            to.set_flowinfo(label.to_be());
+            to.into()
         }
         _ => to,
     };

@@ -146,8 +146,9 @@ impl Loop {
             starved = self.serve();
             NetStats::add(&self.shared.stats.busy_us, begin.elapsed().as_micros() as u64);
         }
-        for stream in std::mem::take(&mut self.streams).into_values() {
-            self.close(stream, Some("stopped".to_owned()));
+        // The sockets are closed by the session, when it has said why: a sender takes a closed one for lost.
+        for frame in std::mem::take(&mut self.streams).into_values().filter_map(|stream| stream.frame) {
+            self.shared.pool.give(frame);
         }
     }
 

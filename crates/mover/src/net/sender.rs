@@ -180,8 +180,10 @@ impl Loop {
             for event in &events {
                 if event.token == u64::MAX {
                     self.waker.drain();
+                } else if event.hangup || event.error {
+                    self.lost(event.token as u16);
                 } else if let Some(stream) = self.streams.get_mut(&(event.token as u16)) {
-                    stream.writable |= event.writable || event.error;
+                    stream.writable |= event.writable;
                 }
             }
             while let Ok(command) = self.inbox.try_recv() {
@@ -199,7 +201,7 @@ impl Loop {
         match command {
             Command::Add(opened) => {
                 let id = opened.id;
-                if let Err(error) = self.epoll.add(opened.socket.as_ref(), u64::from(id), Interest::WRITE.edge()) {
+                if let Err(error) = self.epoll.add(opened.socket.as_ref(), u64::from(id), Interest::BOTH.edge()) {
                     self.tell(NetEvent::Closed { id, why: Some(format!("watching the socket: {error}")) });
                     return;
                 }
@@ -255,6 +257,14 @@ impl Loop {
                     _ => Rest::Full,
                 };
             }
+        }
+    }
+
+    /// The other end closed a stream before this one did. Nothing may be left to send that would show it, and what
+    /// the stream carried may not have landed.
+    fn lost(&mut self, id: u16) {
+        if let Some(stream) = self.streams.remove(&id) {
+            self.close(id, stream, Some(io::Error::other("the other end closed the connection")));
         }
     }
 

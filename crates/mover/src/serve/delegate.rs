@@ -276,7 +276,14 @@ mod tests {
     }
 
     fn copy(path: &[u8], options: CopyOptions) -> Work {
-        Work::Copy { paths: vec![path.to_vec()], names: Vec::new(), options, single: true, source_key: [7; 16] }
+        Work::Copy {
+            paths: vec![path.to_vec()],
+            names: Vec::new(),
+            options,
+            single: true,
+            source_key: [7; 16],
+            reorder_chunks: None,
+        }
     }
 
     #[test]

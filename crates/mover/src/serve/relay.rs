@@ -314,7 +314,7 @@ mod tests {
 
     fn told(error: SessionError, met: bool) -> (Code, String) {
         let address = "192.0.2.1:22".parse().expect("an address");
-        let Refusal { code, text } = refusal(&Early { error, attempts: 1 }, address, met);
+        let Refusal { code, text } = refusal(&Early { error, attempts: 1, begun: false }, address, met);
         (code, text)
     }
 

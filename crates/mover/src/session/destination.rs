@@ -158,7 +158,7 @@ impl Session {
                     resumed_since = Some(journal.state().started);
                 }
                 let state = journal.state().clone();
-                place.sweep(&state);
+                place.sweep(&state, same, setup.single_name.as_deref());
                 if !same {
                     let started = journal.now().map_err(os("reading the file system's time"))?;
                     journal.push(Record::Start {
@@ -614,8 +614,10 @@ impl Session {
         drop(write);
         drop(self.write);
         let threads = std::mem::take(&mut self.threads);
-        // Dropping the receivers closes the writers' queues.
-        let _ = tokio::task::spawn_blocking(move || drop(receiving)).await;
+        let mut outlook = std::mem::take(&mut self.end.outlook);
+        let ended = tokio::task::spawn_blocking(move || (receiving.end(&mut outlook), outlook)).await;
+        let (streams, outlook) = ended.expect("ending the receivers does not panic");
+        self.end.outlook = outlook;
         let commits = self.commits.take();
         let chunk_size = u64::from(self.context.settings.chunk_size);
         if let Ok(items) = late.await
@@ -635,15 +637,8 @@ impl Session {
             drop(self.journal);
             match Arc::try_unwrap(self.place) {
                 Ok(place) => {
-                    let root = place.root.clone();
-                    place.finish();
-                    if let Some(entry) = &self.root_entry {
-                        let times = sys::file::Times::mtime(crate::io::nanoseconds(entry.mtime));
-                        let _ = sys::file::futimens(&root, times);
-                    }
-                    if let Err(error) = root.sync() {
-                        result = Err(SessionError::Os { doing: "making the destination durable".to_owned(), error });
-                    }
+                    let doing = "making the destination durable".to_owned();
+                    result = finish(place, self.root_entry.as_ref()).map_err(|error| SessionError::Os { doing, error });
                 }
                 Err(_) => tracing::error!("the destination is still in use; its journal stays"),
             }
@@ -663,8 +658,22 @@ impl Session {
             self.end.outlook.peer = self.wire.peer;
         }
         self.wire.link.close(CLOSE).await;
+        drop(streams);
         (result, self.end)
     }
+}
+
+/// The copy is complete: makes durable what no commit did (links, empty directories, what was set of directories),
+/// and only then forgets the journal.
+fn finish(place: Place, root_entry: Option<&Entry>) -> std::io::Result<()> {
+    let root = place.root.clone();
+    sys::file::syncfs(&root)?;
+    place.finish();
+    if let Some(entry) = root_entry {
+        // For looks only, and not everybody may.
+        let _ = sys::file::futimens(&root, sys::file::Times::mtime(crate::io::nanoseconds(entry.mtime)));
+    }
+    root.sync()
 }
 
 fn place_error(error: PlaceError) -> SessionError {

@@ -129,6 +129,15 @@ impl Receiving {
         Some(n)
     }
 
+    /// Ends the threads, which closes the writers' queues, and takes the last sample. The sockets stay open until
+    /// what is returned is dropped.
+    pub fn end(mut self, outlook: &mut Outlook) -> Streams {
+        let sample = self.streams.sample();
+        outlook.received(self.bytes(), sample, self.streams.buffer_bytes());
+        let Receiving { streams, .. } = self;
+        streams
+    }
+
     /// One second is over: telemetry for the other end.
     pub fn second(&mut self, span: Duration, disk_busy: u16, outlook: &mut Outlook) -> Telemetry {
         let load = |n: &AtomicU64| n.load(Ordering::Relaxed);

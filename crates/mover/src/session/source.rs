@@ -563,6 +563,8 @@ impl Session {
         match event {
             NetEvent::Sending { parcel, stream } => self.machine.handle_sent(parcel, stream),
             NetEvent::Closed { id, why } => {
+                // A destination that has everything closes its end; that loses nothing.
+                let why = why.filter(|_| !self.machine.is_done());
                 self.sending.closed(id, why.as_deref());
                 self.machine.handle_stream_lost(id);
             }

@@ -148,7 +148,7 @@ impl<'a> ChunkReader<'a> {
         let len = (item.len as usize).next_multiple_of(sys::buffer::BUFFER_ALIGN_BYTES).min(frame.buf.len());
         let (mut fd, cached, device, direct) = (open.fd.clone(), open.cached.clone(), open.device, open.direct);
         if direct {
-            let way = self.trial(device).next();
+            let way = self.trial(device).choose();
             job.way = Some((device, way));
             fd = if way == Way::Direct { fd } else { cached };
         }

@@ -1,0 +1,82 @@
+//! Links that fall silent or go away.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::proxy::Proxy;
+use crate::tree::{assert_same, left_behind};
+use crate::world::World;
+
+const LENGTH: usize = 40 << 20;
+/// Makes the copy last some seconds.
+const RATE: &str = "--rate 100Mb/s";
+/// How long a link is away that comes back.
+const AWAY: Duration = Duration::from_secs(2);
+/// How long a command may take to give up a link that stays away.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+fn world() -> (World, Proxy) {
+    let world = World::new();
+    world.write("source/big", LENGTH);
+    world.write("source/small", 1_000);
+    let wire = Proxy::sound(world.address());
+    (world, wire)
+}
+
+#[test]
+fn a_link_that_is_silent_for_a_while_is_waited_for() {
+    let (world, wire) = world();
+    let to = world.there_by(&wire.address(), "rw/tree");
+    let mut copy = world.start(world.copy_command(RATE, &world.here("source/"), &to));
+    copy.wait_for_progress();
+    wire.stall(true);
+    sleep(AWAY);
+    wire.stall(false);
+    let summary = copy.end().expect_code(0).summary();
+    assert_eq!(summary["reconnects"], 0, "{summary}");
+    assert_same(&world.path("source"), &world.path("rw/tree"));
+}
+
+#[test]
+fn a_link_that_is_lost_is_taken_up_again() {
+    let (world, wire) = world();
+    let to = world.there_by(&wire.address(), "rw/tree");
+    let mut copy = world.start(world.copy_command(RATE, &world.here("source/"), &to));
+    copy.wait_for_progress();
+    wire.down(true);
+    sleep(AWAY);
+    wire.down(false);
+    let summary = copy.end().expect_code(0).summary();
+    assert!(summary["reconnects"].as_u64() > Some(0), "{summary}");
+    assert_same(&world.path("source"), &world.path("rw/tree"));
+    assert!(left_behind(&world.path("rw")).is_empty());
+}
+
+fn given_up(cut: impl Fn(&Proxy, bool)) {
+    let (world, wire) = world();
+    let to = world.there_by(&wire.address(), "rw/tree");
+    let options = format!("{RATE} --timeout 3s");
+    let mut copy = world.start(world.copy_command(&options, &world.here("source/"), &to));
+    copy.wait_for_progress();
+    cut(&wire, true);
+    let begin = Instant::now();
+    let ended = copy.end().expect_code(75);
+    assert!(begin.elapsed() < PATIENCE, "{:?}", begin.elapsed());
+    assert!(ended.err.contains("continues"), "{}", ended.err);
+    assert_eq!(ended.err.lines().count(), 1, "{}", ended.err);
+    assert!(!world.path("rw/tree/big").exists());
+    cut(&wire, false);
+    let summary = world.copy("", &world.here("source/"), &to).expect_code(0).summary();
+    assert!(summary["bytes_sent"].as_u64() < Some(LENGTH as u64), "all was sent again: {summary}");
+    assert_same(&world.path("source"), &world.path("rw/tree"));
+}
+
+#[test]
+fn a_link_that_stays_away_is_given_up() {
+    given_up(Proxy::down);
+}
+
+#[test]
+fn a_link_that_stays_silent_is_given_up() {
+    given_up(Proxy::stall);
+}

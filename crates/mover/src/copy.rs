@@ -11,8 +11,9 @@ use crate::connect::{Session, reach};
 use crate::control::retry::{Limits, Next, Retry};
 use crate::ends::{local_sources, local_target};
 use crate::event::{Event, Started, Summary, SweepStep};
+use crate::hook::{self, Programs};
 use crate::link::LinkError;
-use crate::request::{CopyRequest, Hooks, MoveError, Place, Remote, Steer, TestRequest};
+use crate::request::{CopyRequest, MoveError, Place, Remote, Steer, TestRequest};
 use crate::session::source::End;
 use crate::session::{Context, SessionError, Steering, chain, destination, memory, source};
 
@@ -32,6 +33,8 @@ pub async fn copy(
     steer: mpsc::Receiver<Steer>,
 ) -> Result<Summary, MoveError> {
     refuse_what_is_missing(&request)?;
+    request.hooks.check().map_err(|error| failed(2, error.to_string()))?;
+    let programs = Programs::new(request.hooks.clone(), request.options.dry_run);
     let begin = Instant::now();
     let steer: Steering = Arc::new(tokio::sync::Mutex::new(steer));
     let mut job = [0; 16];
@@ -40,7 +43,7 @@ pub async fn copy(
     let mut retry = Retry::new(Limits::default());
     let mut tried = 0;
     loop {
-        let (result, end) = once(&request, job, &events, &steer).await;
+        let (result, end) = once(&request, job, &programs, (&events, &steer)).await;
         let progress = end.as_ref().is_some_and(|(end, _)| end.outlook.bytes > 0);
         if let Some((end, sending)) = &end {
             fold(&mut summary, end, *sending);
@@ -56,7 +59,9 @@ pub async fn copy(
         // What never worked will not get better by trying: a wrong address is told at once.
         let worth_it = error.is_network() && (progress || summary.reconnects > 0);
         let Some(Next::Again { pause, attempt, of }) = worth_it.then(|| retry.failed(random())) else {
-            return Err(move_error(error, tried));
+            let failed = Err(error);
+            hook::dataset::after(&programs, &mut summary, &failed, (&events, &steer)).await;
+            return failed.map(|()| summary).map_err(|error| move_error(error, tried));
         };
         summary.reconnects += 1;
         let why = chain(&error);
@@ -64,6 +69,7 @@ pub async fn copy(
         tokio::time::sleep(pause).await;
     }
     summary.seconds = begin.elapsed().as_secs_f64();
+    hook::dataset::after(&programs, &mut summary, &Ok(()), (&events, &steer)).await;
     let _ = events.send(Event::Summary(Box::new(summary.clone()))).await;
     Ok(summary)
 }
@@ -71,7 +77,6 @@ pub async fn copy(
 /// Says at once what this version cannot do, instead of doing something else.
 fn refuse_what_is_missing(request: &CopyRequest) -> Result<(), MoveError> {
     let missing = match (&request.source, &request.destination) {
-        _ if request.hooks != Hooks::default() => "hooks are not run by this version: leave the --hook options out",
         (Place::Pipe, _) | (_, Place::Pipe) => "standard input and output are not carried by this version: name a file",
         (Place::Agent(..), Place::Agent(..)) => {
             "copies between two agents are not driven by this version: run the copy at one of them"
@@ -94,13 +99,15 @@ fn random() -> u64 {
 async fn once(
     request: &CopyRequest,
     job: [u8; 16],
-    events: &mpsc::Sender<Event>,
-    steer: &Steering,
+    programs: &Programs,
+    lines: (&mpsc::Sender<Event>, &Steering),
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
     match (&request.source, &request.destination) {
-        (Place::Local(paths), Place::Agent(remote, to)) => push(request, paths, remote, to, job, (events, steer)).await,
+        (Place::Local(paths), Place::Agent(remote, to)) => {
+            push(request, paths, remote, to, (job, programs), lines).await
+        }
         (Place::Agent(remote, from), Place::Local(paths)) => {
-            pull(request, remote, from, paths, job, (events, steer)).await
+            pull(request, remote, from, paths, (job, programs), lines).await
         }
         _ => (Err(SessionError::Fatal("this pair of places is not supported".to_owned())), None),
     }
@@ -111,7 +118,7 @@ async fn push(
     paths: &[PathBuf],
     remote: &Remote,
     to: &[Vec<u8>],
-    job: [u8; 16],
+    (job, programs): ([u8; 16], &Programs),
     (events, steer): (&mpsc::Sender<Event>, &Steering),
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
     let sources = match local_sources(paths, request.names.clone()) {
@@ -132,6 +139,7 @@ async fn push(
     let reorder_chunks = session.opened.reorder_chunks;
     let (mut context, _keep, _stop) = context(session, &request.settings, &request.limits, events).await;
     context.steer = Some(steer.clone());
+    context.programs = programs.clone();
     let setup = source::Setup {
         context,
         root: sources.root,
@@ -149,7 +157,7 @@ async fn pull(
     remote: &Remote,
     from: &[Vec<u8>],
     paths: &[PathBuf],
-    job: [u8; 16],
+    (job, programs): ([u8; 16], &Programs),
     (events, steer): (&mpsc::Sender<Event>, &Steering),
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
     let work = Work::Copy {
@@ -171,6 +179,7 @@ async fn pull(
     };
     let (mut context, _keep, _stop) = context(session, &request.settings, &request.limits, events).await;
     context.steer = Some(steer.clone());
+    context.programs = programs.clone();
     let setup = destination::Setup {
         context,
         root: target.root,
@@ -236,6 +245,7 @@ async fn context(
         steer: None,
         stop: stopped,
         counters: std::sync::Arc::default(),
+        programs: Programs::default(),
     };
     (context, keep, stop)
 }

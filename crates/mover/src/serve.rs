@@ -18,6 +18,7 @@ use tokio_rustls::TlsStream;
 use crate::accept::{CONTROLS_MAX, Controller, DoorKeeper, Hub, accept_all};
 use crate::connect::PROGRAM;
 use crate::ends::{Sources, Target};
+use crate::hook::Programs;
 use crate::link::{self, Link};
 use crate::request::{Reach, Remote};
 use crate::server::{Grant, Listener, ServeOptions};
@@ -189,6 +190,10 @@ impl Server {
             reorder_chunks: None,
             addresses: self.options.addresses.clone(),
         };
+        let programs = match &open.work {
+            Work::Copy { options, .. } => Programs::new(grant.hooks(), options.dry_run),
+            Work::Memory { .. } | Work::Relay { .. } => Programs::default(),
+        };
         let work = match open.work {
             Work::Memory { duration_ms } => {
                 if !grant.may_test() {
@@ -239,6 +244,7 @@ impl Server {
             steer: None,
             stop,
             counters: self.options.counters.clone(),
+            programs,
         };
         Ok(Prepared { opened, context, work, _door: door })
     }

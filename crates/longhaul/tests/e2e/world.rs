@@ -45,6 +45,12 @@ impl Running {
         String::from_utf8_lossy(&fs::read(&self.out).unwrap_or_default()).into_owned()
     }
 
+    /// SIGINT.
+    pub(crate) fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
+    }
+
     /// SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("it still runs");
@@ -112,6 +118,11 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> World {
+        World::configured(|_| String::new())
+    }
+
+    /// A world whose agent has a configuration file beside its options; `config` is told the world's directory.
+    pub(crate) fn configured(config: impl FnOnce(&Path) -> String) -> World {
         // Not /tmp, which may be in memory and knows no holes or O_DIRECT there.
         let base = std::env::var_os("CARGO_TARGET_TMPDIR").unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
         let dir = tempfile::tempdir_in(base).expect("a directory can be made");
@@ -119,6 +130,7 @@ impl World {
         for name in ["rw", "ro", "run", "state"] {
             fs::create_dir(world.path(name)).expect("a directory can be made");
         }
+        fs::write(world.path("serve.toml"), config(world.dir.path())).expect("a file can be written");
         world.start_agent("127.0.0.1:0");
         world
     }
@@ -158,6 +170,7 @@ impl World {
         let mut writable: OsString = self.path("rw").into();
         writable.push(":rw");
         command.args(["serve", "--listen", listen, "--root"]).arg(writable).arg("--root").arg(self.path("ro"));
+        command.arg("--config").arg(self.path("serve.toml"));
         command.arg("--state-dir").arg(self.path("agent")).arg("--ready-file").arg(&ready_file);
         let mut agent = self.spawn(&mut command);
         self.ready = wait_for("the agent to be ready", || {

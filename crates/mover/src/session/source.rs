@@ -1,9 +1,11 @@
 //! The source end of a copy.
 
+mod hooks;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crossbeam_channel::bounded;
 use proto::control::{Bye, Control, CopyOptions, DigestKind, Outcome, ToDestination, ToSource};
@@ -12,9 +14,10 @@ use proto::{Entry, EntryKind, RelPath};
 use sys::file::Dir;
 use tokio::sync::mpsc;
 
+use super::hooks::SessionHooks;
 use super::sending::Sending;
 use super::tally::Tally;
-use super::{CLOSE, Context, DRAIN, NEWS_MAX, SECOND, SessionError, TICK, Wire, steered, stopped};
+use super::{CLOSE, Context, DRAIN, NEWS_MAX, SECOND, SessionError, Steering, TICK, Wire, steered, stopped};
 use crate::digest::DigestValue;
 use crate::event::Event;
 use crate::filter::Filter;
@@ -84,6 +87,11 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         Ok(pool) => pool,
         Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),
     };
+    let top = hooks::top(&specs);
+    let session_hooks = match SessionHooks::start(&context, "source", || hooks::top_path(&root, &top)) {
+        Ok(hooks) => hooks,
+        Err(error) => return (Err(error), end),
+    };
     let shared = Arc::new(read::Shared {
         root: root.clone(),
         pool: pool.clone(),
@@ -97,7 +105,6 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let readers = Readers::start(&shared, context.limits.io);
     end.io = readers.io.clone();
     let scan = ScanOptions { preserve_all: options.preserve_all, filter, ..ScanOptions::default() };
-    let scanned = start_scan(root, specs, scan);
     let machine = Source::new(proto::source::Config { chunk_size, small_max: small_max(chunk_size), reorder_chunks });
     let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
     let wire = Wire::new(link, context.limits.timeout);
@@ -107,7 +114,8 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         wire,
         sending,
         readers,
-        scanned: Some(scanned),
+        scanned: None,
+        to_scan: Some((specs, scan)),
         scan_pending: None,
         news: news_inbox,
         files: HashMap::new(),
@@ -118,16 +126,24 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         held: None,
         digest: options.digest,
         every_file,
+        steer: context.steer.clone(),
         context,
         end,
         last_second: Instant::now(),
         bye: None,
         draining: None,
+        hooks: session_hooks,
+        wanted: HashMap::new(),
+        root,
+        top,
+        preserve_all: options.preserve_all,
     };
+    session.begin_scan();
     let result = session.run().await;
     session.shutdown(&result).await;
     shared.stop.store(true, Ordering::Relaxed);
-    let Session { end, readers, sending, .. } = session;
+    let Session { end, readers, sending, hooks, .. } = session;
+    hooks.finish().await;
     // Threads end when their queues close; joining them keeps the runtime's thread free of surprises.
     let _ = tokio::task::spawn_blocking(move || {
         drop(sending);
@@ -216,8 +232,10 @@ struct Session {
     wire: Wire,
     sending: Sending,
     readers: Readers,
-    /// `None` once the scan has ended.
+    /// `None` until the scan begins, and once it has ended.
     scanned: Option<mpsc::Receiver<ScanEvent>>,
+    /// What is scanned, until the scan begins.
+    to_scan: Option<(Vec<SourceSpec>, ScanOptions)>,
     scan_pending: Option<ScanEvent>,
     news: mpsc::Receiver<ReadEvent>,
     files: HashMap<u64, Arc<SourceFile>>,
@@ -237,6 +255,15 @@ struct Session {
     bye: Option<Bye>,
     /// Set when this end was told to stop: nothing new is read after this.
     draining: Option<Instant>,
+    steer: Option<Steering>,
+    hooks: SessionHooks,
+    /// Files that the destination wants, if there are hooks.
+    wanted: HashMap<u64, hooks::Wanted>,
+    /// The directory that the sources lie beneath.
+    root: Dir,
+    /// The directory in it that hooks are told of.
+    top: Vec<u8>,
+    preserve_all: bool,
 }
 
 impl Session {
@@ -244,7 +271,7 @@ impl Session {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         let mut stop = self.context.stop.clone();
-        let mut steer = self.context.steer.take();
+        let mut steer = self.steer.clone();
         loop {
             self.advance().await?;
             if let Some(bye) = &self.bye {
@@ -261,6 +288,7 @@ impl Session {
             }
             let scan_room = self.late.len() < LATE_MAX
                 && self.machine.has_room()
+                && self.hooks.has_room()
                 && self.scan_pending.is_none()
                 && self.draining.is_none();
             tokio::select! {
@@ -268,6 +296,7 @@ impl Session {
                 news = self.news.recv() => self.read(news.expect("readers hold a sender")).await,
                 event = self.sending.events.recv() => self.network(event.expect("senders hold a sender")),
                 opened = self.sending.streams.next() => self.sending.add(opened, &mut self.end.outlook).await?,
+                Some(done) = self.hooks.done.recv() => self.hooked(done).await?,
                 event = scan_next(&mut self.scanned), if scan_room => self.scan(event).await,
                 _ = tick.tick() => self.tick().await?,
                 change = steered(&mut steer) => self.steer(change),
@@ -288,7 +317,8 @@ impl Session {
             self.network(event);
         }
         for _ in 0..SCANNED_MAX {
-            if !self.machine.has_room() || self.late.len() >= LATE_MAX || self.draining.is_some() {
+            let room = self.machine.has_room() && self.hooks.has_room();
+            if !room || self.late.len() >= LATE_MAX || self.draining.is_some() {
                 break;
             }
             let Some(scanned) = &mut self.scanned else { break };
@@ -396,6 +426,7 @@ impl Session {
         match message {
             Control::Destination(message) => {
                 self.count(&message);
+                let message = self.hold(message)?;
                 self.machine.handle_message(message).map_err(|e| LinkError::Protocol(e.to_string()))?;
             }
             Control::Bye(bye) => self.bye = Some(bye),
@@ -471,6 +502,7 @@ impl Session {
                         self.tell(Event::File(event)).await;
                     }
                 }
+                self.release(&file).await;
             }
         }
     }
@@ -512,10 +544,11 @@ impl Session {
             self.tell(Event::File(event)).await;
         }
         let Some(file) = self.files.get(&index).cloned() else { return };
+        self.note_done(index, &outcome);
         let done = matches!(outcome, Outcome::Placed | Outcome::Equal);
         let Some(kind) = self.digest.filter(|_| done) else {
             self.files.remove(&index);
-            return;
+            return self.release(&file).await;
         };
         let on_the_way = file
             .digest
@@ -525,6 +558,7 @@ impl Session {
             Some(value) if outcome == Outcome::Placed => {
                 self.files.remove(&index);
                 self.digest_done(&entry, value).await;
+                self.release(&file).await;
             }
             _ => {
                 self.late_digests += 1;
@@ -584,15 +618,7 @@ impl Session {
     }
 
     async fn shutdown(&mut self, result: &Result<(), SessionError>) {
-        if result.is_ok() {
-            // Late digests of a copy that is complete.
-            let patience = Instant::now() + Duration::from_secs(24 * 3600);
-            while self.late_digests > 0 && Instant::now() < patience {
-                self.dispatch();
-                let Some(news) = self.news.recv().await else { break };
-                self.read(news).await;
-            }
-        }
+        self.settle(result).await;
         let last = self.sending.last(&self.wire.peer, &mut self.end.outlook);
         self.wire.link.send(Control::Telemetry(last)).await;
         let bye = match result {
@@ -602,6 +628,7 @@ impl Session {
         self.wire.link.send(Control::Bye(bye)).await;
         let link = std::mem::replace(&mut self.wire.link, crate::link::Link::closed());
         link.close(CLOSE).await;
+        self.settle_failed(result).await;
     }
 }
 

@@ -237,8 +237,11 @@ fn a_dataset_is_refused_by_its_hook() {
         site.write("a", 10);
         let ended = site.copy("").expect_code(1);
         assert!(ended.err.contains("before_dataset` ended with status 4: no space left"), "{}", ended.err);
-        let names: Vec<_> = entries(&site.world.path(site.to())).into_keys().collect();
-        assert_eq!(names, [""], "nothing is left behind");
+        // A command whose own hook refuses does not wait for the agent to clear up. Entries may vanish while they are
+        // listed, so the directory is asked.
+        wait_for("nothing to be left behind", || {
+            fs::read_dir(site.world.path(site.to())).expect("it can be listed").next().is_none().then_some(())
+        });
         let log = [site.log("here"), site.log("there")].concat();
         assert!(log.len() == 1 && log[0].starts_with("before_dataset"), "what did not begin has no end: {log:?}");
     });

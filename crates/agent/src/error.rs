@@ -58,10 +58,6 @@ pub enum AgentError {
         #[source]
         source: io::Error,
     },
-    /// The configuration asks for programs that this version cannot run; going on without them would skip what
-    /// the site relies on.
-    #[error("[hooks] are not run by this version: remove the table to start without them")]
-    Hooks,
     /// The accepting socket failed.
     #[error("cannot accept connections any more")]
     Serve(#[source] io::Error),
@@ -108,7 +104,7 @@ impl AgentError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            AgentError::Hooks | AgentError::Config(_) | AgentError::Identity(IdentityError::State(_)) => 2,
+            AgentError::Config(_) | AgentError::Identity(IdentityError::State(_)) => 2,
             AgentError::Tokens(error) => match error {
                 // It does not get better by starting again, which is what 1 asks of a service manager.
                 TokenError::State(_) => 2,

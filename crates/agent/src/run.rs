@@ -34,9 +34,6 @@ pub(crate) const BACKLOG: u16 = 1024;
 /// # Errors
 /// When it cannot start, its socket fails, or it was not given the time to finish.
 pub async fn run(config: Config, stop: watch::Receiver<Stop>) -> Result<(), AgentError> {
-    if *config.hooks() != mover::request::Hooks::default() {
-        return Err(AgentError::Hooks);
-    }
     let mut ready = config.ready_file.as_deref().map(ReadyFile::prepare).transpose()?;
     let (identity, is_new) = identity::load_or_make(&config.state_dir, &sys::process::hostname())?;
     let tokens = TokenStore::open(&config.state_dir)?;

@@ -1,5 +1,7 @@
 //! Whole copies with the real program: an agent, a command, and what both leave on disk.
 
+#[path = "e2e/hooks.rs"]
+mod hooks;
 #[path = "e2e/places.rs"]
 mod places;
 #[path = "e2e/relay.rs"]

@@ -12,9 +12,10 @@ use crate::connect::{Session, reach};
 use crate::control::retry::{Limits, Next, Retry};
 use crate::ends::{Sources, driven_sources, driven_target};
 use crate::event::{Event, Started, Summary, SweepStep};
+use crate::hook::{self, Programs};
 use crate::io::output::REORDER_CHUNKS;
 use crate::link::LinkError;
-use crate::request::{CopyRequest, Hooks, MoveError, Place, Remote, Steer, TestRequest};
+use crate::request::{CopyRequest, MoveError, Place, Remote, Steer, TestRequest};
 use crate::server::Counters;
 use crate::session::source::End;
 use crate::session::{Context, SessionError, Steering, chain, destination, memory, output, source, stopped};
@@ -34,12 +35,13 @@ pub async fn copy(
     events: mpsc::Sender<Event>,
     steer: mpsc::Receiver<Steer>,
 ) -> Result<Summary, MoveError> {
-    refuse_what_is_missing(&request)?;
+    request.hooks.check().map_err(|error| failed(2, error.to_string()))?;
+    let programs = Programs::new(request.hooks.clone(), request.options.dry_run);
     let steer: Steering = Arc::new(tokio::sync::Mutex::new(steer));
     let mut job = [0; 16];
     sys::random::fill(&mut job).map_err(|e| failed(1, format!("getting random bytes: {e}")))?;
     let (_never, stop) = watch::channel(false);
-    let driver = Driver { job, counters: Arc::default(), stop };
+    let driver = Driver { job, counters: Arc::default(), stop, programs };
     let copied = match (&request.source, &request.destination) {
         (Place::Agent(..), Place::Agent(..)) => crate::relay::steer(&request, job, &events, &steer).await,
         _ => drive(&request, &driver, &events, &steer).await,
@@ -57,6 +59,8 @@ pub(crate) struct Driver {
     pub(crate) counters: Arc<Counters>,
     /// Turns true when the copy is to stop.
     pub(crate) stop: watch::Receiver<bool>,
+    /// Hooks of this end.
+    pub(crate) programs: Programs,
 }
 
 /// Why a copy ended early.
@@ -103,7 +107,9 @@ pub(crate) async fn drive(
         let worth_it = error.is_network() && !is_piped && (progress || summary.reconnects > 0);
         let Some(Next::Again { pause, attempt, of }) = worth_it.then(|| retry.failed(random())) else {
             let begun = end.is_some() || summary.reconnects > 0;
-            return Err(Early { error, attempts: tried, begun });
+            let failed = Err(error);
+            hook::dataset::after(&driver.programs, &mut summary, &failed, (events, steer)).await;
+            return failed.map(|()| summary).map_err(|error| Early { error, attempts: tried, begun });
         };
         summary.reconnects += 1;
         let why = chain(&error);
@@ -114,16 +120,8 @@ pub(crate) async fn drive(
         }
     }
     summary.seconds = begin.elapsed().as_secs_f64();
+    hook::dataset::after(&driver.programs, &mut summary, &Ok(()), (events, steer)).await;
     Ok(summary)
-}
-
-/// Says at once what this version cannot do, instead of doing something else.
-fn refuse_what_is_missing(request: &CopyRequest) -> Result<(), MoveError> {
-    let missing = match (&request.source, &request.destination) {
-        _ if request.hooks != Hooks::default() => "hooks are not run by this version: leave the --hook options out",
-        _ => return Ok(()),
-    };
-    Err(failed(2, missing.to_owned()))
 }
 
 /// Spreads the pauses of many that lost their connection at once.
@@ -346,6 +344,7 @@ async fn context(
         steer: None,
         stop: driver.stop.clone(),
         counters: driver.counters.clone(),
+        programs: driver.programs.clone(),
     };
     (context, keep)
 }
@@ -482,7 +481,7 @@ async fn one_way(
         Err(error) => return (Err(error), None),
     };
     let (_never, stop) = watch::channel(false);
-    let driver = Driver { job, counters: Arc::default(), stop };
+    let driver = Driver { job, counters: Arc::default(), stop, programs: Programs::default() };
     let (mut context, _keep) = context(session, &request.settings, &request.limits, events, &driver).await;
     context.steer = steer.map(|s| Arc::new(tokio::sync::Mutex::new(s)));
     let (result, end) = match direction {

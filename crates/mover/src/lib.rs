@@ -12,6 +12,7 @@ pub mod event;
 pub mod filter;
 pub mod fingerprint;
 pub mod frame;
+pub mod hook;
 pub mod io;
 pub mod known_paths;
 pub mod link;

@@ -23,6 +23,7 @@ use self::delegate::{Delegations, Terms};
 use crate::accept::{CONTROLS_MAX, Controller, DoorKeeper, Hub, accept_all};
 use crate::connect::PROGRAM;
 use crate::ends::{Sources, Target};
+use crate::hook::Programs;
 use crate::link::{self, Link};
 use crate::request::{Reach, Remote};
 use crate::server::{Grant, Listener, ServeOptions};
@@ -239,6 +240,10 @@ impl Server {
             source_key: [0; 16],
             addresses: self.options.addresses.clone(),
         };
+        let programs = match &open.work {
+            Work::Copy { options, .. } => Programs::new(grant.hooks(), options.dry_run),
+            Work::Memory { .. } | Work::Relay(_) | Work::Delegate { .. } => Programs::default(),
+        };
         let work = match open.work {
             Work::Memory { duration_ms } => {
                 if !grant.may_test() {
@@ -294,6 +299,7 @@ impl Server {
             steer: None,
             stop,
             counters: self.options.counters.clone(),
+            programs,
         };
         Ok(Prepared { opened, context, work, _door: door })
     }

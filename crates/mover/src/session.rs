@@ -3,6 +3,7 @@
 
 pub mod auto;
 pub mod destination;
+pub mod hooks;
 pub mod memory;
 pub mod output;
 pub mod receiving;
@@ -141,6 +142,8 @@ pub struct Context {
     pub stop: watch::Receiver<bool>,
     /// Numbers of the agent.
     pub counters: std::sync::Arc<crate::server::Counters>,
+    /// Programs run at this end.
+    pub programs: crate::hook::Programs,
 }
 
 impl Context {
@@ -164,6 +167,7 @@ impl Context {
             steer: self.steer.take(),
             stop: std::mem::replace(&mut self.stop, stop),
             counters: self.counters.clone(),
+            programs: self.programs.clone(),
         }
     }
 }

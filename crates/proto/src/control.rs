@@ -408,13 +408,16 @@ pub enum FileEnd {
         /// The reason for the user.
         why: String,
     },
+    /// The source's filter leaves it out, which is no failure; what is at its place stays.
+    LeftOut,
 }
 
 impl FileEnd {
     /// The outcome that it makes, if the file was given up.
     #[must_use]
-    pub fn failure(&self) -> Option<Outcome> {
+    pub fn given_up(&self) -> Option<Outcome> {
         match self {
+            FileEnd::LeftOut => Some(Outcome::Kept),
             FileEnd::Whole { .. } | FileEnd::Same => None,
             FileEnd::Failed { why } | FileEnd::Changed { why } => Some(Outcome::Failed(cut(why.clone()))),
             FileEnd::Corrupt { why } => Some(Outcome::Corrupt(cut(why.clone()))),

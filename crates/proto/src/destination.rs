@@ -282,12 +282,12 @@ impl Destination {
         if !node.has_content() {
             return Err(ProtocolError::Entry(index));
         }
-        if let Some(failure) = end.failure() {
+        if let Some(outcome) = end.given_up() {
             match node.state {
                 // All of it is here; the source only had not heard of it.
                 State::Publishing => {}
-                State::Receiving { .. } => self.drop_file(index, failure),
-                _ => node.early_end = Some(failure),
+                State::Receiving { .. } => self.drop_file(index, outcome),
+                _ => node.early_end = Some(outcome),
             }
             return Ok(());
         }
@@ -312,7 +312,7 @@ impl Destination {
 
     fn drop_file(&mut self, index: u64, outcome: Outcome) {
         self.actions.push_back(Action::Discard { index });
-        self.finish(index, outcome);
+        self.end(index, outcome, false);
     }
 
     /// Takes the runtime's answer to [`Action::Decide`].
@@ -321,6 +321,7 @@ impl Destination {
         let Some(node) = self.nodes.get_mut(&index).filter(deciding) else { return };
         let (comparing, have, want) = match decision {
             Decision::Settled(outcome) => return self.finish(index, outcome),
+            Decision::LeaveOut => return self.drop_file(index, Outcome::Kept),
             Decision::DirReady => {
                 debug_assert_eq!(node.entry.kind, EntryKind::Dir, "only a directory is opened");
                 return self.open_dir(index);
@@ -335,8 +336,8 @@ impl Destination {
             }
         };
         debug_assert!(node.has_content(), "only what has content is received");
-        if let Some(failure) = node.early_end.take() {
-            return self.drop_file(index, failure);
+        if let Some(outcome) = node.early_end.take() {
+            return self.drop_file(index, outcome);
         }
         node.state = State::Receiving { landed: have, end: None, comparing };
         self.outbox.want(index, want);
@@ -429,7 +430,13 @@ impl Destination {
         }
     }
 
-    fn finish(&mut self, index: u64, mut outcome: Outcome) {
+    fn finish(&mut self, index: u64, outcome: Outcome) {
+        let in_place = !outcome.is_failure();
+        self.end(index, outcome, in_place);
+    }
+
+    /// Ends an entry. What is dropped is not in place, even if that is no failure: no name is linked to it.
+    fn end(&mut self, index: u64, mut outcome: Outcome, in_place: bool) {
         let Some(node) = self.nodes.remove(&index) else { return };
         self.bytes -= node.entry.weight();
         let Node { entry, parent, .. } = node;
@@ -441,17 +448,17 @@ impl Destination {
                 outcome = Outcome::Failed("has too many names: nothing was deleted in it".to_owned());
             }
         }
-        let failed = outcome.is_failure();
+        let in_place = in_place && !outcome.is_failure();
         let linked = match entry.kind {
-            EntryKind::File(_) => self.links.end(&entry.path, failed),
+            EntryKind::File(_) => self.links.end(&entry.path, !in_place),
             _ => Vec::new(),
         };
         self.outbox.done(index, outcome);
         freed.into_iter().for_each(|waiting| self.begin(waiting));
-        if failed {
-            linked.into_iter().for_each(|link| self.fail_link(link));
-        } else {
+        if in_place {
             linked.into_iter().for_each(|link| self.decide(link));
+        } else {
+            linked.into_iter().for_each(|link| self.fail_link(link));
         }
         if leaves {
             self.leave(parent);

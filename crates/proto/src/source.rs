@@ -303,7 +303,7 @@ impl Source {
         // it before the source found that it can be read no more.
         let given_up = file.failed.filter(|_| outcome.is_failure());
         let changed = matches!(given_up, Some(FileEnd::Changed { .. }));
-        let outcome = match (given_up.and_then(|end| end.failure()), file.lacks) {
+        let outcome = match (given_up.and_then(|end| end.given_up()), file.lacks) {
             (Some(own), _) => own,
             (None, Some(lacks)) if matches!(outcome, Outcome::Placed | Outcome::Equal) => Outcome::Failed(lacks),
             (None, _) => outcome,
@@ -427,6 +427,19 @@ impl Source {
     /// A file or pipe cannot be sent; it stays outstanding until the destination has dropped it.
     pub fn fail(&mut self, index: u64, why: String) {
         self.give_up(index, FileEnd::Failed { why: cut(why) });
+    }
+
+    /// A filter of this end leaves a file or pipe out; it stays outstanding until the destination knows.
+    pub fn leave_out(&mut self, index: u64) {
+        self.give_up(index, FileEnd::LeftOut);
+    }
+
+    /// A file that the destination wants was changed before it was read, by what makes it ready to be read. Its
+    /// want is not to be handled: another one follows. Counts as one of its restarts.
+    pub fn handle_changed(&mut self, index: u64, entry: Entry) {
+        if self.files.get(&index).is_some_and(|f| f.failed.is_none()) {
+            self.restart(index, entry);
+        }
     }
 
     fn give_up(&mut self, index: u64, end: FileEnd) {

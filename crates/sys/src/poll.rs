@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, Timespec};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 /// Most events that one [`Epoll::wait`] returns.
@@ -45,6 +45,22 @@ impl Interest {
         flags.set(EventFlags::OUT, self.write);
         flags.set(EventFlags::ET, self.edge);
         flags
+    }
+}
+
+/// Waits at most `timeout` for something to read at one descriptor, or its end. For a descriptor that is looked at
+/// now and then; for many use an [`Epoll`].
+///
+/// # Errors
+///
+/// What `poll` says; an interrupted wait is no error, only shorter.
+pub fn readable(fd: impl AsFd, timeout: Duration) -> io::Result<bool> {
+    let mut fds = [PollFd::new(&fd, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos().into() };
+    match rustix::event::poll(&mut fds, Some(&timeout)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -193,6 +209,20 @@ mod tests {
     use std::time::Instant;
 
     const NOW: Option<Duration> = Some(Duration::ZERO);
+
+    #[test]
+    fn one_descriptor() {
+        let (mut a, b) = UnixStream::pair().unwrap();
+        let begin = Instant::now();
+        assert!(!readable(&b, Duration::from_millis(20)).unwrap());
+        assert!(begin.elapsed() >= Duration::from_millis(20));
+        a.write_all(b"x").unwrap();
+        assert!(readable(&b, Duration::ZERO).unwrap());
+        (&b).read_exact(&mut [0]).unwrap();
+        assert!(!readable(&b, Duration::ZERO).unwrap());
+        drop(a);
+        assert!(readable(&b, Duration::ZERO).unwrap(), "the end is something to read");
+    }
 
     #[test]
     fn level_and_edge() {

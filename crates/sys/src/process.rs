@@ -60,6 +60,17 @@ pub fn set_parent_death_signal(death: ParentDeath) -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(signal)?)
 }
 
+/// Sends SIGKILL to every process of a group; `leader` is the id of the process that leads it.
+///
+/// # Errors
+///
+/// `ESRCH` when nothing of the group is left; `PermissionDenied` when none of it may be signalled.
+pub fn kill_group(leader: u32) -> io::Result<()> {
+    let leader = i32::try_from(leader).ok().and_then(rustix::process::Pid::from_raw);
+    let leader = leader.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?;
+    Ok(rustix::process::kill_process_group(leader, Signal::KILL)?)
+}
+
 /// The id of the parent, or `None` when it lives outside this process namespace.
 pub fn parent_pid() -> Option<u32> {
     rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32)
@@ -91,6 +102,20 @@ mod tests {
         assert_eq!(rustix::process::parent_process_death_signal().unwrap(), Some(Signal::TERM));
         set_parent_death_signal(ParentDeath::Nothing).unwrap();
         assert_eq!(rustix::process::parent_process_death_signal().unwrap(), None);
+    }
+
+    #[test]
+    fn a_group_is_killed_and_nothing_else() {
+        use std::os::unix::process::{CommandExt, ExitStatusExt};
+        let sleep = || std::process::Command::new("sleep").arg("60").process_group(0).spawn().unwrap();
+        let (mut one, mut other) = (sleep(), sleep());
+        kill_group(one.id()).unwrap();
+        assert_eq!(one.wait().unwrap().signal(), Some(Signal::KILL.as_raw()));
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
+        assert_eq!(kill_group(one.id()).unwrap_err().raw_os_error(), Some(3), "nothing is left");
+        assert_eq!(kill_group(0).unwrap_err().kind(), io::ErrorKind::InvalidInput, "not one's own group");
     }
 
     #[test]

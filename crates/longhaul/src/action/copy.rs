@@ -172,6 +172,10 @@ fn check_places(args: &CopyArgs) -> Result<()> {
             from_pipe && (choice.sync || choice.delete),
             "--sync and --delete compare directories, and standard input is none",
         ),
+        (
+            (from_pipe || is_pipe(&args.destination)) && args.hooks.is_some(),
+            "hooks are run for what has a place, and standard input and output have none: run the program in the pipe",
+        ),
         (is_pipe(&args.destination) && args.sources.len() > 1, "standard output takes one source"),
         (
             is_pipe(&args.destination) && args.output.json,

@@ -129,19 +129,19 @@ pub(crate) struct ChoiceArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Hooks (run at this side; an agent runs only those of its own configuration)")]
 pub(crate) struct HookArgs {
-    /// Run before each file is read or written
+    /// Run before each file that is copied is read or written; status 10 leaves the file out
     #[arg(long, value_name = "CMD")]
     pub(crate) hook_before_file: Option<String>,
 
-    /// Run after each file is read or in place
+    /// Run after each file that was copied is in place
     #[arg(long, value_name = "CMD")]
     pub(crate) hook_after_file: Option<String>,
 
-    /// Run before anything else
+    /// Run before anything is scanned or written; a status other than 0 ends the copy
     #[arg(long, value_name = "CMD")]
     pub(crate) hook_before_dataset: Option<String>,
 
-    /// Run when all is done
+    /// Run when all is done, or has failed
     #[arg(long, value_name = "CMD")]
     pub(crate) hook_after_dataset: Option<String>,
 }

@@ -45,6 +45,12 @@ impl Running {
         String::from_utf8_lossy(&fs::read(&self.out).unwrap_or_default()).into_owned()
     }
 
+    /// SIGINT.
+    pub(crate) fn interrupt(&self) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
+    }
+
     /// SIGKILL.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("it still runs");
@@ -147,6 +153,14 @@ impl World {
         world
     }
 
+    /// A world whose agent has a configuration file beside its options; `config` is told the world's directory.
+    pub(crate) fn configured(config: impl FnOnce(&Path) -> String) -> World {
+        let mut world = World::still();
+        fs::write(world.path("serve.toml"), config(world.dir.path())).expect("a file can be written");
+        world.start_agent_under(&[], "127.0.0.1:0");
+        world
+    }
+
     /// With an agent that listens there, in a network namespace.
     pub(crate) fn with_agent_at(listen: &str, namespace: &str) -> World {
         let mut world = World::still();
@@ -163,6 +177,7 @@ impl World {
         for name in ["rw", "ro", "run", "state"] {
             fs::create_dir(world.path(name)).expect("a directory can be made");
         }
+        fs::write(world.path("serve.toml"), "").expect("a file can be written");
         world
     }
 
@@ -208,6 +223,7 @@ impl World {
         let mut writable: OsString = self.path("rw").into();
         writable.push(":rw");
         command.args(["serve", "--listen", listen, "--root"]).arg(writable).arg("--root").arg(self.path("ro"));
+        command.arg("--config").arg(self.path("serve.toml"));
         command.arg("--state-dir").arg(self.path("agent")).arg("--ready-file").arg(&ready_file);
         if !prefix.is_empty() {
             command = under(prefix, &command);

@@ -16,9 +16,10 @@ use super::{JobKey, Room, Server, busy, refuse};
 use crate::accept::Hub;
 use crate::copy::{BUFFER_SHARE, Driver, Early, STREAMS_AUTO_MAX, drive};
 use crate::event::{Event, Summary};
+use crate::hook::Programs;
 use crate::link::{self, Link, LinkError};
 use crate::relay::wire::{Lines, line};
-use crate::request::{CopyRequest, Fingerprint, Hooks, Limits, Place, Reach, Remote, Steer};
+use crate::request::{CopyRequest, Fingerprint, Limits, Place, Reach, Remote, Steer};
 use crate::server::Grant;
 use crate::session::{CLOSE, SessionError, Steering, TICK, Wire, chain};
 
@@ -115,7 +116,8 @@ impl Server {
             names: relay.names,
             options: relay.options,
             settings,
-            hooks: Hooks::default(),
+            // The hooks of this agent's own configuration.
+            hooks: grant.hooks(),
             limits: Limits { memory, ..self.options.limits.clone() },
             digests_file: None,
             every_file: relay.every_file,
@@ -142,7 +144,8 @@ impl Server {
         let (tell, mut events) = mpsc::channel(EVENTS_MAX);
         let (steer, changes) = mpsc::channel(STEERS_MAX);
         let changes: Steering = Arc::new(tokio::sync::Mutex::new(changes));
-        let driver = Driver { job, counters: self.options.counters.clone(), stop: room.stop.subscribe() };
+        let programs = Programs::new(request.hooks.clone(), request.options.dry_run);
+        let driver = Driver { job, counters: self.options.counters.clone(), stop: room.stop.subscribe(), programs };
         let mut wire = Wire::new(link, self.options.limits.timeout);
         let mut lines = Lines::default();
         let mut tick = tokio::time::interval(TICK);

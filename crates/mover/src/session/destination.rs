@@ -1,29 +1,29 @@
 //! The destination end of a copy.
 
-use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+mod hooks;
+mod start;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::Sender;
+use proto::Entry;
 use proto::control::{Bye, Control, CopyOptions, FileEnd, Outcome, ToDestination, ToSource};
 use proto::destination::{Action, Decision, Destination};
-use proto::journal::Record;
-use proto::{Entry, RelPath};
 use sys::file::Dir;
 use tokio::sync::mpsc;
 
-use super::receiving::{Queues, Receiving, wakers};
-use super::source::{End, small_max};
+use super::hooks::SessionHooks;
+use super::receiving::Receiving;
+use super::source::End;
 use super::tally::Tally;
 use super::{CLOSE, Context, NEWS_MAX, SECOND, SessionError, TICK, Wire, steered, stopped};
 use crate::control::attribution::Limit;
 use crate::event::Event;
-use crate::filter::Filter;
-use crate::frame::Pool;
-use crate::io::commit::{BATCH_FILES, Commit, CommitEvent, Committer};
-use crate::io::decide::Decider;
-use crate::io::place::{Place, PlaceError, Scope};
+use crate::io::commit::{BATCH_FILES, Commit, CommitEvent};
+use crate::io::place::Place;
 use crate::io::target::Targets;
 use crate::io::write::{self, WriteEvent};
 use crate::link::LinkError;
@@ -35,11 +35,6 @@ use crate::request::Steer;
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 /// Threads that write small files.
 const BATCH_WRITERS: usize = 4;
-/// Threads that write chunks where io_uring is not to be had.
-const PLAIN_WRITERS: usize = 4;
-/// Decisions and commits waiting; the session's task holds further ones back.
-const WORK_MAX: usize = 1 << 17;
-
 /// What a destination session is given beside the context.
 pub struct Setup {
     /// Connection and bounds.
@@ -101,8 +96,10 @@ struct Session {
     written: mpsc::Receiver<WriteEvent>,
     committed: mpsc::Receiver<CommitEvent>,
     targets: Arc<Targets>,
-    place: Arc<Place>,
-    write: Arc<write::Shared>,
+    /// Until shutdown.
+    place: Option<Arc<Place>>,
+    /// Until shutdown.
+    write: Option<Arc<write::Shared>>,
     journal: Option<Arc<Mutex<crate::io::journal::JournalFile>>>,
     /// Entries by index, for tally and report, until they are done.
     entries: BTreeMap<u64, Entry>,
@@ -113,6 +110,12 @@ struct Session {
     context: Context,
     setup_options: CopyOptions,
     every_file: bool,
+    hooks: SessionHooks,
+    /// What waits for hooks of files, by index.
+    held: HashMap<u64, hooks::Held>,
+    /// The last message of a complete copy, while the hook after the dataset runs.
+    last: Option<ToSource>,
+    single_name: Option<Vec<u8>>,
     end: End,
     last_second: Instant,
     write_busy_before: u64,
@@ -125,186 +128,6 @@ enum Ask {
 }
 
 impl Session {
-    fn start(setup: &mut Setup, end: &mut End) -> Result<Session, SessionError> {
-        let options = setup.options.clone();
-        let chunk_size = setup.context.settings.chunk_size;
-        let filter = Filter::new(&options.filters).map_err(|e| SessionError::Fatal(e.to_string()))?;
-        let (place, journal) = if options.dry_run {
-            (Place::look(setup.root.clone()).map_err(place_error)?, None)
-        } else {
-            let scope = match (&setup.single_name, setup.single) {
-                (Some(name), _) => Scope::Name(name.clone()),
-                (None, _) => Scope::Tree,
-            };
-            let (place, journal) =
-                Place::lock(setup.root.clone(), &scope, &setup.label, &setup.holder).map_err(place_error)?;
-            (place, Some(journal))
-        };
-        if setup.root_is_new {
-            place.made(&RelPath::root());
-        }
-        let place = Arc::new(place);
-        let os = |doing: &str| {
-            let doing = doing.to_owned();
-            move |error| SessionError::Os { doing, error }
-        };
-        let mut resumed_since = None;
-        let mut partials = BTreeMap::new();
-        let journal = match journal {
-            None => None,
-            Some(mut journal) => {
-                let same = journal.resumed && journal.state().source_key == setup.source_key;
-                if same {
-                    resumed_since = Some(journal.state().started);
-                }
-                let state = journal.state().clone();
-                place.sweep(&state, same, setup.single_name.as_deref());
-                if !same {
-                    let started = journal.now().map_err(os("reading the file system's time"))?;
-                    journal.push(Record::Start {
-                        version: proto::journal::VERSION,
-                        source_key: setup.source_key,
-                        started,
-                    });
-                    journal.restart().map_err(os("writing the journal"))?;
-                }
-                for (slot, p) in &journal.state().partials {
-                    partials.insert(p.path.clone(), (*slot, p.identity, p.chunk_size, p.chunks.clone()));
-                }
-                journal.write(true).map_err(os("writing the journal"))?;
-                Some(Arc::new(Mutex::new(journal)))
-            }
-        };
-        let wakers = wakers().map_err(os("waking threads"))?;
-        let frames = (setup.context.memory_bytes / u64::from(chunk_size)).clamp(8, 4096) as usize;
-        let pool = Pool::new(frames, chunk_size as usize, wakers.clone()).map_err(os("getting memory for buffers"))?;
-        let targets = Arc::new(Targets::default());
-        let epoch = Arc::new(AtomicU64::new(1));
-        let (tell_decided, decided) = mpsc::channel(NEWS_MAX);
-        let (tell_written, written) = mpsc::channel(NEWS_MAX);
-        let (tell_committed, committed) = mpsc::channel(NEWS_MAX);
-        let mut threads = Vec::new();
-        let mut spawn = |name: String, run: Box<dyn FnOnce() + Send>| {
-            threads.extend(std::thread::Builder::new().name(name).spawn(run));
-        };
-
-        let next_slot = partials.values().map(|p| p.0).max().unwrap_or(0);
-        let decider = Decider {
-            place: place.clone(),
-            targets: targets.clone(),
-            journal: journal.clone(),
-            options: options.clone(),
-            chunk_size,
-            small_max: small_max(chunk_size),
-            io: setup.context.limits.io,
-            resumed_since,
-            single_name: setup.single_name.clone(),
-            partials: Mutex::new(partials),
-            next_slot: Mutex::new(next_slot),
-            generations: Mutex::default(),
-            epoch: epoch.clone(),
-            touched: Mutex::new((0, HashSet::new())),
-            no_direct: OnceLock::new(),
-        };
-        let (decisions, asks) = bounded::<Ask>(WORK_MAX);
-        spawn(
-            "lh-decide".to_owned(),
-            Box::new(move || {
-                while let Ok(ask) = asks.recv() {
-                    match ask {
-                        Ask::Decide(index, entry) => {
-                            let decision = decider.decide(index, *entry);
-                            if tell_decided.blocking_send((index, decision)).is_err() {
-                                break;
-                            }
-                        }
-                        Ask::Discard(index) => decider.discard(index),
-                    }
-                }
-            }),
-        );
-
-        let write = Arc::new(write::Shared {
-            place: place.clone(),
-            targets: targets.clone(),
-            pool: pool.clone(),
-            events: tell_written,
-            preserve_all: options.preserve_all,
-            busy_us: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-        });
-        let (chunks, chunk_queue) = bounded(pool.count());
-        let (batches, batch_queue) = bounded(pool.count());
-        let rings = crate::io::rings(setup.context.limits.io, write::RING_DEPTH, PLAIN_WRITERS);
-        end.io = if rings.iter().all(sys::ring::Ring::is_asynchronous) {
-            "io_uring".to_owned()
-        } else {
-            "pwrite".to_owned()
-        };
-        for (n, ring) in rings.into_iter().enumerate() {
-            let (shared, queue) = (write.clone(), chunk_queue.clone());
-            spawn(format!("lh-write-{n}"), Box::new(move || write::write_chunks(&shared, &queue, ring)));
-        }
-        for n in 0..BATCH_WRITERS {
-            let (shared, queue) = (write.clone(), batch_queue.clone());
-            spawn(format!("lh-files-{n}"), Box::new(move || write::write_batches(&shared, &queue)));
-        }
-
-        let (commits, commit_queue) = bounded::<Commit>(WORK_MAX);
-        if let Some(journal) = &journal {
-            let committer = Committer {
-                place: place.clone(),
-                targets: targets.clone(),
-                journal: journal.clone(),
-                overwrite: options.overwrite,
-                preserve_all: options.preserve_all,
-                filter,
-                single_name: setup.single_name.clone(),
-                epoch,
-                events: tell_committed,
-                sync_us: Arc::new(AtomicU64::new(0)),
-            };
-            spawn("lh-commit".to_owned(), Box::new(move || committer.run(&commit_queue)));
-        }
-
-        let machine = Destination::new(proto::destination::Config {
-            chunk_size,
-            small_max: small_max(chunk_size),
-            delete: options.delete,
-            links: options.preserve_all,
-        });
-        let mut context = setup.context.take();
-        let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
-        let wire = Wire::new(link, context.limits.timeout);
-        let receiving = Receiving::new(&mut context, pool, wakers, Queues { chunks, batches });
-        Ok(Session {
-            machine,
-            wire,
-            receiving: Some(receiving),
-            decisions: Some(decisions),
-            commits: Some(commits),
-            threads,
-            decided,
-            written,
-            committed,
-            targets,
-            place,
-            write,
-            journal,
-            entries: BTreeMap::new(),
-            changed: HashSet::new(),
-            root_entry: None,
-            flushed: false,
-            context,
-            setup_options: options,
-            every_file: setup.every_file,
-            end: End { tally: Tally::default(), outlook: Outlook::default(), io: String::new() },
-            last_second: Instant::now(),
-            write_busy_before: 0,
-            bye: None,
-        })
-    }
-
     async fn run(&mut self) -> Result<(), SessionError> {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
@@ -312,7 +135,7 @@ impl Session {
         let mut steer = self.context.steer.take();
         loop {
             self.advance().await?;
-            if self.machine.is_done() {
+            if self.machine.is_done() && self.last.is_none() {
                 return Ok(());
             }
             if let Some(Bye::Abandoned(why)) = &self.bye {
@@ -325,6 +148,7 @@ impl Session {
                 Some(event) = self.written.recv() => self.wrote(event)?,
                 Some(event) = self.committed.recv() => self.commit(event).await?,
                 Some(event) = receiving.events.recv() => self.network(event),
+                Some(done) = self.hooks.done.recv() => self.hooked(done).await?,
                 opened = receiving.streams.next() => receiving.add(opened)?,
                 _ = tick.tick() => self.tick().await?,
                 change = steered(&mut steer) => self.steer(change).await?,
@@ -346,7 +170,8 @@ impl Session {
             let Ok(event) = self.committed.try_recv() else { break };
             self.commit(event).await?;
         }
-        while let Some(action) = self.machine.poll_action() {
+        // Nothing is looked at or made before the hook of the dataset has said so.
+        while let Some(action) = self.hooks.is_open().then(|| self.machine.poll_action()).flatten() {
             self.act(action);
         }
         if self.machine.is_scanned()
@@ -368,6 +193,7 @@ impl Session {
                 }
                 ToSource::Wants(_) | ToSource::Landed(_) => {}
             }
+            let Some(message) = self.hold_last(message) else { break };
             self.wire.link.send(Control::Destination(message)).await;
         }
         Ok(())
@@ -377,6 +203,7 @@ impl Session {
     async fn finished(&mut self, index: u64, outcome: &Outcome) {
         let Some(entry) = self.entries.remove(&index) else { return };
         let changed = self.changed.remove(&index);
+        self.held.remove(&index);
         let counters = &self.context.counters;
         match outcome {
             Outcome::Failed(_) | Outcome::Corrupt(_) => counters.files_failed.fetch_add(1, Ordering::Relaxed),
@@ -461,6 +288,12 @@ impl Session {
     }
 
     fn decide(&mut self, index: u64, decision: Decision) {
+        if let Some(decision) = self.hold(index, decision) {
+            self.decided(index, decision);
+        }
+    }
+
+    fn decided(&mut self, index: u64, decision: Decision) {
         if let Decision::Receive { have } = &decision
             && !have.is_empty()
         {
@@ -501,8 +334,9 @@ impl Session {
     async fn commit(&mut self, event: CommitEvent) -> Result<(), SessionError> {
         match event {
             CommitEvent::Published { index, outcome } => {
-                self.flushed = false;
-                self.machine.handle_published(index, outcome);
+                if let Some(outcome) = self.hold_published(index, outcome) {
+                    self.published(index, outcome);
+                }
             }
             CommitEvent::Deleted { paths } => {
                 self.end.tally.deleted += paths.len() as u64;
@@ -516,6 +350,12 @@ impl Session {
             CommitEvent::Warning(text) => self.tell(Event::Warning { text }).await,
         }
         Ok(())
+    }
+
+    /// A file or directory is in place, or will not be.
+    fn published(&mut self, index: u64, outcome: Outcome) {
+        self.flushed = false;
+        self.machine.handle_published(index, outcome);
     }
 
     fn network(&mut self, event: NetEvent) {
@@ -547,7 +387,7 @@ impl Session {
     }
 
     async fn second(&mut self, span: Duration) {
-        let busy = self.write.busy_us.load(Ordering::Relaxed);
+        let busy = self.write.as_ref().map_or(self.write_busy_before, |write| write.busy_us.load(Ordering::Relaxed));
         let share = (busy - self.write_busy_before) / BATCH_WRITERS as u64 * 1000 / (span.as_micros() as u64).max(1);
         self.write_busy_before = busy;
         let receiving = self.receiving.as_mut().expect("receives until shutdown");
@@ -604,15 +444,21 @@ impl Session {
             }
             chunks
         });
-        let (write, decisions) = (self.write.clone(), self.decisions.take());
-        drop((self.decided, decisions));
-        let committed = self.committed;
+        // The decider ends when nobody hears it.
+        self.decided.close();
+        drop(self.decisions.take());
+        let mut committed = std::mem::replace(&mut self.committed, mpsc::channel(1).1);
         let drain = tokio::spawn(async move {
-            let mut committed = committed;
-            while committed.recv().await.is_some() {}
+            let mut placed = Vec::new();
+            while let Some(event) = committed.recv().await {
+                if let CommitEvent::Published { index, outcome: Outcome::Placed } = event {
+                    placed.push(index);
+                }
+            }
+            placed
         });
-        drop(write);
-        drop(self.write);
+        // What was written is told when nobody can tell any more.
+        drop(self.write.take());
         let threads = std::mem::take(&mut self.threads);
         let mut outlook = std::mem::take(&mut self.end.outlook);
         let ended = tokio::task::spawn_blocking(move || (receiving.end(&mut outlook), outlook)).await;
@@ -631,14 +477,24 @@ impl Session {
         }
         drop(commits);
         let _ = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|t| drop(t.join()))).await;
-        let _ = drain.await;
+        let published = drain.await.unwrap_or_default();
         let mut result = result;
-        if result.is_ok() && self.journal.is_some() {
-            drop(self.journal);
-            match Arc::try_unwrap(self.place) {
+        let is_resumed = self.journal.as_ref().is_some_and(|j| j.lock().expect("no panic under the lock").resumed);
+        // A copy that was refused before anything was looked at leaves nothing to resume.
+        let is_unused = (self.end.tally.files_total == 0 || !self.hooks.is_open()) && !is_resumed;
+        if (result.is_ok() || is_unused)
+            && let Some(place) = self.place.take()
+            && self.journal.take().is_some()
+        {
+            match Arc::try_unwrap(place) {
                 Ok(place) => {
                     let doing = "making the destination durable".to_owned();
-                    result = finish(place, self.root_entry.as_ref()).map_err(|error| SessionError::Os { doing, error });
+                    let finished = finish(place, self.root_entry.as_ref());
+                    if let Err(error) = finished
+                        && result.is_ok()
+                    {
+                        result = Err(SessionError::Os { doing, error });
+                    }
                 }
                 Err(_) => tracing::error!("the destination is still in use; its journal stays"),
             }
@@ -653,12 +509,13 @@ impl Session {
         };
         self.wire.link.send(Control::Bye(bye)).await;
         if result.is_ok() && self.context.driver {
-            // The source may still compute digests; it says goodbye when it has its last numbers out.
-            self.wire.goodbye().await;
-            self.end.outlook.peer = self.wire.peer;
+            self.goodbye().await;
         }
-        self.wire.link.close(CLOSE).await;
+        let link = std::mem::replace(&mut self.wire.link, crate::link::Link::closed());
+        link.close(CLOSE).await;
         drop(streams);
+        self.settle(&result, published).await;
+        self.hooks.finish().await;
         (result, self.end)
     }
 }
@@ -674,11 +531,4 @@ fn finish(place: Place, root_entry: Option<&Entry>) -> std::io::Result<()> {
         let _ = sys::file::futimens(&root, sys::file::Times::mtime(crate::io::nanoseconds(entry.mtime)));
     }
     root.sync()
-}
-
-fn place_error(error: PlaceError) -> SessionError {
-    match error {
-        PlaceError::Busy { .. } => SessionError::Busy(error.to_string()),
-        PlaceError::Os { doing, error } => SessionError::Os { doing, error },
-    }
 }

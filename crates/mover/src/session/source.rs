@@ -1,10 +1,13 @@
 //! The source end of a copy.
 
+mod hooks;
+mod scan;
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Instant;
 
 use crossbeam_channel::bounded;
 use proto::control::{Bye, Control, CopyOptions, DigestKind, Outcome, ToDestination, ToSource};
@@ -13,9 +16,11 @@ use proto::{Entry, EntryKind, RelPath};
 use sys::file::Dir;
 use tokio::sync::mpsc;
 
+use self::scan::ToScan;
+use super::hooks::SessionHooks;
 use super::sending::Sending;
 use super::tally::Tally;
-use super::{CLOSE, Context, DRAIN, NEWS_MAX, SECOND, SessionError, TICK, Wire, steered, stopped};
+use super::{CLOSE, Context, DRAIN, NEWS_MAX, SECOND, SessionError, Steering, TICK, Wire, steered, stopped};
 use crate::digest::DigestValue;
 use crate::event::Event;
 use crate::filter::Filter;
@@ -26,7 +31,7 @@ use crate::link::LinkError;
 use crate::net::NetEvent;
 use crate::report::Outlook;
 use crate::request::{IoChoice, Steer};
-use crate::scan::{ScanEvent, ScanOptions, Scanner, SourceRef, SourceSpec};
+use crate::scan::{ScanEvent, ScanOptions, SourceSpec};
 
 /// Files of up to this many bytes travel whole, in batches. Both ends derive it from the chunk's size.
 #[must_use]
@@ -42,12 +47,6 @@ const PLAIN_READERS: usize = 4;
 const TASKS_MAX: usize = 8;
 /// Digests waiting for a reader; the scan waits at this number.
 const LATE_MAX: usize = 4096;
-/// What standard input is called in messages; its file has the name that the user gave the destination.
-pub const INPUT_NAME: &str = "standard input";
-/// Mode of a file that comes from standard input.
-const INPUT_MODE: u32 = 0o644;
-/// Scan events waiting.
-const SCANNED_MAX: usize = 4096;
 
 /// What a source session is given beside the context.
 pub struct Setup {
@@ -108,7 +107,11 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
             Err(error) => return (Err(SessionError::Os { doing: "opening /".to_owned(), error }), end),
         },
     };
-    let is_input = input.is_some();
+    let top = hooks::top(&specs);
+    let session_hooks = match SessionHooks::start(&context, "source", || hooks::top_path(&root, &top)) {
+        Ok(hooks) => hooks,
+        Err(error) => return (Err(error), end),
+    };
     let shared = Arc::new(read::Shared {
         root: root.clone(),
         pool: pool.clone(),
@@ -119,13 +122,12 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         busy_us: AtomicU64::new(0),
         stop: AtomicBool::new(false),
     });
-    let readers = match input {
-        None => Readers::start(&shared, context.limits.io),
-        Some(input) => Readers::of_input(&shared, input),
+    let scan = ScanOptions { preserve_all: options.preserve_all, filter, ..ScanOptions::default() };
+    let (readers, to_scan) = match input {
+        None => (Readers::start(&shared, context.limits.io), ToScan::Tree(specs, scan)),
+        Some(input) => (Readers::of_input(&shared, input), ToScan::Input),
     };
     end.io = readers.io.clone();
-    let scan = ScanOptions { preserve_all: options.preserve_all, filter, ..ScanOptions::default() };
-    let scanned = if is_input { input_entry() } else { start_scan(root, specs, scan) };
     let machine = Source::new(proto::source::Config { chunk_size, small_max: small_max(chunk_size), reorder_chunks });
     let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
     let wire = Wire::new(link, context.limits.timeout);
@@ -135,7 +137,8 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         wire,
         sending,
         readers,
-        scanned: Some(scanned),
+        scanned: None,
+        to_scan: Some(to_scan),
         scan_pending: None,
         news: news_inbox,
         files: HashMap::new(),
@@ -146,16 +149,24 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         held: None,
         digest: options.digest,
         every_file,
+        steer: context.steer.clone(),
         context,
         end,
         last_second: Instant::now(),
         bye: None,
         draining: None,
+        hooks: session_hooks,
+        wanted: HashMap::new(),
+        root,
+        top,
+        preserve_all: options.preserve_all,
     };
+    session.begin_scan();
     let result = session.run().await;
     session.shutdown(&result).await;
     shared.stop.store(true, Ordering::Relaxed);
-    let Session { end, readers, sending, .. } = session;
+    let Session { end, readers, sending, hooks, .. } = session;
+    hooks.finish().await;
     // Threads end when their queues close; joining them keeps the runtime's thread free of surprises.
     let _ = tokio::task::spawn_blocking(move || {
         drop(sending);
@@ -163,34 +174,6 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     })
     .await;
     (result, end)
-}
-
-fn start_scan(root: Dir, specs: Vec<SourceSpec>, options: ScanOptions) -> mpsc::Receiver<ScanEvent> {
-    let (tell, scanned) = mpsc::channel(SCANNED_MAX);
-    tokio::task::spawn_blocking(move || {
-        for event in Scanner::new(root, specs, options) {
-            if tell.blocking_send(event).is_err() {
-                break;
-            }
-        }
-    });
-    scanned
-}
-
-/// The manifest of a pipe: one file of unknown size, of now.
-fn input_entry() -> mpsc::Receiver<ScanEvent> {
-    let (tell, scanned) = mpsc::channel(1);
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let entry = Entry {
-        path: RelPath::new(INPUT_NAME).expect("a plain name"),
-        kind: EntryKind::Stream,
-        mode: INPUT_MODE,
-        mtime: proto::Time { sec: now.as_secs() as i64, nsec: now.subsec_nanos() },
-        owner: None,
-        xattrs: Vec::new(),
-    };
-    tell.try_send(ScanEvent::Entry(entry, SourceRef { path: Vec::new() })).expect("the channel is empty");
-    scanned
 }
 
 struct Readers {
@@ -270,8 +253,10 @@ struct Session {
     wire: Wire,
     sending: Sending,
     readers: Readers,
-    /// `None` once the scan has ended.
+    /// `None` until the scan begins, and once it has ended.
     scanned: Option<mpsc::Receiver<ScanEvent>>,
+    /// What is scanned, until the scan begins.
+    to_scan: Option<ToScan>,
     scan_pending: Option<ScanEvent>,
     news: mpsc::Receiver<ReadEvent>,
     files: HashMap<u64, Arc<SourceFile>>,
@@ -291,6 +276,15 @@ struct Session {
     bye: Option<Bye>,
     /// Set when this end was told to stop: nothing new is read after this.
     draining: Option<Instant>,
+    steer: Option<Steering>,
+    hooks: SessionHooks,
+    /// Files that the destination wants, if there are hooks.
+    wanted: HashMap<u64, hooks::Wanted>,
+    /// The directory that the sources lie beneath.
+    root: Dir,
+    /// The directory in it that hooks are told of.
+    top: Vec<u8>,
+    preserve_all: bool,
 }
 
 impl Session {
@@ -298,7 +292,7 @@ impl Session {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         let mut stop = self.context.stop.clone();
-        let mut steer = self.context.steer.take();
+        let mut steer = self.steer.clone();
         loop {
             self.advance().await?;
             if let Some(bye) = &self.bye {
@@ -315,6 +309,7 @@ impl Session {
             }
             let scan_room = self.late.len() < LATE_MAX
                 && self.machine.has_room()
+                && self.hooks.has_room()
                 && self.scan_pending.is_none()
                 && self.draining.is_none();
             tokio::select! {
@@ -322,7 +317,8 @@ impl Session {
                 news = self.news.recv() => self.read(news.expect("readers hold a sender")).await,
                 event = self.sending.events.recv() => self.network(event.expect("senders hold a sender")),
                 opened = self.sending.streams.next() => self.sending.add(opened, &mut self.end.outlook).await?,
-                event = scan_next(&mut self.scanned), if scan_room => self.scan(event).await,
+                Some(done) = self.hooks.done.recv() => self.hooked(done).await?,
+                event = scan::scan_next(&mut self.scanned), if scan_room => self.scan(event).await,
                 _ = tick.tick() => self.tick().await?,
                 change = steered(&mut steer) => self.steer(change),
                 () = stopped(&mut stop), if self.draining.is_none() => {
@@ -347,8 +343,9 @@ impl Session {
             let Ok(event) = self.sending.events.try_recv() else { break };
             self.network(event);
         }
-        for _ in 0..SCANNED_MAX {
-            if !self.machine.has_room() || self.late.len() >= LATE_MAX || self.draining.is_some() {
+        for _ in 0..scan::SCANNED_MAX {
+            let room = self.machine.has_room() && self.hooks.has_room();
+            if !room || self.late.len() >= LATE_MAX || self.draining.is_some() {
                 break;
             }
             let Some(scanned) = &mut self.scanned else { break };
@@ -456,6 +453,7 @@ impl Session {
         match message {
             Control::Destination(message) => {
                 self.count(&message);
+                let message = self.hold(message)?;
                 self.machine.handle_message(message).map_err(|e| LinkError::Protocol(e.to_string()))?;
             }
             Control::Bye(bye) => self.bye = Some(bye),
@@ -536,6 +534,7 @@ impl Session {
                         self.tell(Event::File(event)).await;
                     }
                 }
+                self.release(&file).await;
             }
         }
     }
@@ -579,10 +578,11 @@ impl Session {
             self.tell(Event::File(event)).await;
         }
         let Some(file) = self.files.get(&index).cloned() else { return };
+        self.note_done(index, &outcome);
         let done = matches!(outcome, Outcome::Placed | Outcome::Equal);
         let Some(kind) = self.digest.filter(|_| done) else {
             self.files.remove(&index);
-            return;
+            return self.release(&file).await;
         };
         let on_the_way = file
             .digest
@@ -592,6 +592,7 @@ impl Session {
             Some(value) if outcome == Outcome::Placed => {
                 self.files.remove(&index);
                 self.digest_done(&entry, value).await;
+                self.release(&file).await;
             }
             _ => {
                 self.late_digests += 1;
@@ -651,15 +652,7 @@ impl Session {
     }
 
     async fn shutdown(&mut self, result: &Result<(), SessionError>) {
-        if result.is_ok() {
-            // Late digests of a copy that is complete.
-            let patience = Instant::now() + Duration::from_secs(24 * 3600);
-            while self.late_digests > 0 && Instant::now() < patience {
-                self.dispatch();
-                let Some(news) = self.news.recv().await else { break };
-                self.read(news).await;
-            }
-        }
+        self.settle(result).await;
         let last = self.sending.last(&self.wire.peer, &mut self.end.outlook);
         self.wire.link.send(Control::Telemetry(last)).await;
         let bye = match result {
@@ -669,12 +662,6 @@ impl Session {
         self.wire.link.send(Control::Bye(bye)).await;
         let link = std::mem::replace(&mut self.wire.link, crate::link::Link::closed());
         link.close(CLOSE).await;
-    }
-}
-
-async fn scan_next(scanned: &mut Option<mpsc::Receiver<ScanEvent>>) -> Option<ScanEvent> {
-    match scanned {
-        Some(scanned) => scanned.recv().await,
-        None => std::future::pending().await,
+        self.settle_failed(result).await;
     }
 }

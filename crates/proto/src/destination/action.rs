@@ -22,6 +22,8 @@ pub enum Decision {
         /// BLAKE3 digest of what is there.
         digest: [u8; 32],
     },
+    /// A filter at this end leaves the file out, which is no failure; what is at its place stays.
+    LeaveOut,
 }
 
 /// Work for the runtime.

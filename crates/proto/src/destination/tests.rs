@@ -73,7 +73,12 @@ fn happens() -> impl Strategy<Value = Happens> {
     let index = || prop_oneof![20 => 0u64..8, 1 => Just(u64::MAX)];
     let offset = || prop_oneof![20 => 0u64..60, 1 => any::<u64>()];
     let why = || "gone".to_owned();
-    let given_up = [FileEnd::Failed { why: why() }, FileEnd::Changed { why: why() }, FileEnd::Corrupt { why: why() }];
+    let given_up = [
+        FileEnd::Failed { why: why() },
+        FileEnd::Changed { why: why() },
+        FileEnd::Corrupt { why: why() },
+        FileEnd::LeftOut,
+    ];
     let end = prop_oneof![
         3 => prop_oneof![0u64..40, Just(u64::MAX)].prop_map(|size| FileEnd::Whole { size }),
         1 => Just(FileEnd::Same),
@@ -83,6 +88,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => outcome().prop_map(Decision::Settled),
         3 => chunks().prop_map(|have| Decision::Receive { have }),
         1 => Just(Decision::Compare { digest: [1; 32] }),
+        1 => Just(Decision::LeaveOut),
     ];
     let skip = prop_oneof![9 => Just(0u64), 1 => 1u64..3, 1 => Just(u64::MAX)];
     prop_oneof![
@@ -359,6 +365,33 @@ fn what_comes_too_late_is_let_pass() {
         assert_eq!(dest.poll_message(), Some(ToSource::Done(vec![(0, Outcome::Placed)])));
         assert_eq!(dest.handle_message(message), Ok(()));
         assert_eq!((dest.poll_action(), dest.poll_message()), (None, None));
+    }
+}
+
+/// Whichever end leaves a file out: it is no failure, and no further name is made of what stood there before.
+#[test]
+fn what_is_left_out_is_kept_and_not_linked_to() {
+    let config = Config { links: true, ..config() };
+    let link = || Entry {
+        kind: EntryKind::HardLink { target: RelPath::new("a").unwrap() },
+        path: RelPath::new("b").unwrap(),
+        ..file("b", 0)
+    };
+    for by_source in [true, false] {
+        let mut dest = Destination::new(config);
+        page(&mut dest, vec![file("a", 8), link()]).unwrap();
+        drain(&mut dest);
+        if by_source {
+            dest.handle_decision(0, Decision::Receive { have: ChunkSet::new() });
+            drain(&mut dest);
+            tell_end(&mut dest, FileEnd::LeftOut).unwrap();
+        } else {
+            dest.handle_decision(0, Decision::LeaveOut);
+        }
+        assert_eq!(dest.poll_action(), Some(Action::Discard { index: 0 }));
+        let Some(ToSource::Done(done)) = dest.poll_message() else { panic!("both are done") };
+        assert_eq!(done[0], (0, Outcome::Kept));
+        assert!(done[1].0 == 1 && done[1].1.is_failure(), "{done:?}");
     }
 }
 

@@ -245,6 +245,29 @@ fn restarts_are_bounded() {
 
 /// Big and small take turns, and a file of exactly a chunk is not cut.
 #[test]
+fn what_changed_before_it_was_read_is_asked_for_again() {
+    let mut source = announced([file(20)]);
+    while source.poll_message().is_some() {}
+    source.handle_changed(0, file(7));
+    let restart = ToDestination::Restart { index: 0, entry: file(7) };
+    assert_eq!((source.poll_message(), source.poll_job()), (Some(restart), None));
+    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    let (_, item) = only_item(&source.poll_job().unwrap());
+    assert_eq!((item.generation, item.len), (1, 7));
+}
+
+#[test]
+fn what_is_left_out_is_no_failure() {
+    let mut source = announced([file(20)]);
+    while source.poll_message().is_some() {}
+    source.leave_out(0);
+    assert_eq!(source.poll_message(), Some(ToDestination::FileEnd { index: 0, end: FileEnd::LeftOut }));
+    source.handle_message(ToSource::Done(vec![(0, Outcome::Kept)])).unwrap();
+    let finished = source.poll_finished().unwrap();
+    assert_eq!((finished.outcome, finished.changed), (Outcome::Kept, false));
+}
+
+#[test]
 fn chunks_and_batches() {
     let mut source = announced([file(17), file(0), file(8), file(1)]);
     let all = (0..4).map(|index| (index, Want::All)).collect();

@@ -138,6 +138,7 @@ fn to_destination() -> Vec<(&'static str, ToDestination)> {
         ("FileEnd Failed", end(FileEnd::Failed { why: why() })),
         ("FileEnd Changed", end(FileEnd::Changed { why: why() })),
         ("FileEnd Corrupt", end(FileEnd::Corrupt { why: why() })),
+        ("FileEnd LeftOut", end(FileEnd::LeftOut)),
         ("Problem", ToDestination::Problem { path: path("d"), why: why() }),
         ("Restart", ToDestination::Restart { index: 1, entry: entries().remove(1) }),
     ]
@@ -193,7 +194,7 @@ fn listed(message: &Control) {
             Code::Version | Code::Unreachable => {}
         },
         Control::Source(ToDestination::FileEnd { end, .. }) => match end {
-            FileEnd::Whole { .. } | FileEnd::Same => {}
+            FileEnd::Whole { .. } | FileEnd::Same | FileEnd::LeftOut => {}
             FileEnd::Failed { .. } | FileEnd::Changed { .. } | FileEnd::Corrupt { .. } => {}
         },
         Control::Source(ToDestination::Page { .. } | ToDestination::Listed { .. } | ToDestination::ScanDone { .. }) => {

@@ -1,8 +1,8 @@
 //! An open directory and the names beneath it.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
@@ -78,6 +78,16 @@ impl Dir {
             None => self.clone(),
         };
         Ok((dir, name))
+    }
+
+    /// The absolute path under which the kernel knows this directory now, for programs that are told of it. Nothing
+    /// is opened by it here: another directory may stand there a moment later.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when `/proc` is not mounted.
+    pub fn path(&self) -> io::Result<PathBuf> {
+        std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))
     }
 
     fn subdir(&self, rel: &[u8], links: Links) -> io::Result<Dir> {

@@ -279,3 +279,17 @@ fn extended_attributes() {
     let proc = fs::File::open("/proc/self/status").unwrap();
     assert!(list_xattrs(&proc).unwrap().is_empty());
 }
+
+#[test]
+fn a_directory_knows_where_it_is() {
+    let temp = tempfile::tempdir().unwrap();
+    let real = fs::canonicalize(temp.path()).unwrap();
+    fs::create_dir(real.join("odd \n")).unwrap();
+    symlink("odd \n", real.join("link")).unwrap();
+    for dir in both(&real.join("link")) {
+        assert_eq!(dir.path().unwrap(), real.join("odd \n"));
+        fs::rename(real.join("odd \n"), real.join("new")).unwrap();
+        assert_eq!(dir.path().unwrap(), real.join("new"));
+        fs::rename(real.join("new"), real.join("odd \n")).unwrap();
+    }
+}

@@ -12,11 +12,12 @@ mod tree;
 #[allow(dead_code, reason = "faults uses the rest")]
 mod world;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::symlink;
 
 use tree::{assert_same, entries, left_behind, make_awkward};
-use world::World;
+use world::{Ended, World};
 
 /// Length of the file that is interrupted, and a rate that makes its copy last some seconds.
 const SLOW_LENGTH: usize = 48 << 20;
@@ -94,10 +95,20 @@ fn sync_moves_only_what_differs() {
 fn delete_removes_what_the_source_has_not_and_a_dry_run_nothing() {
     let world = World::new();
     world.write("source/file", 10);
+    world.write("source/both/own", 10);
+    world.write("rw/tree/both/extra", 10);
     world.write("rw/tree/extra/file", 10);
     let before = entries(&world.path("rw/tree"));
     let copy = |options: &str| world.copy(options, &world.here("source/"), &world.there("rw/tree")).expect_code(0);
-    copy("--delete --dry-run");
+    let ended = copy("--delete --dry-run");
+    let names = |ended: &Ended| {
+        let deleted = ended.events().into_iter().filter(|event| event["outcome"] == "deleted");
+        deleted.filter_map(|event| event["path"].as_str().map(str::to_owned)).collect::<BTreeSet<_>>()
+    };
+    let extra = BTreeSet::from(["both/extra", "extra", "extra/file"].map(str::to_owned));
+    assert_eq!(names(&ended), extra, "{}", ended.out);
+    let back = world.copy("--delete --dry-run", &world.there("rw/tree/"), &world.here("source")).expect_code(0);
+    assert_eq!(names(&back), BTreeSet::from(["both/own".to_owned(), "file".to_owned()]), "{}", back.out);
     assert_eq!(entries(&world.path("rw/tree")), before);
     copy("");
     assert!(world.path("rw/tree/extra/file").exists());

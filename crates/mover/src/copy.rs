@@ -335,6 +335,7 @@ async fn context(
         streams_max: opened.settings.streams_max,
         auto_streams: wished.streams_max == 0,
         settings: opened.settings,
+        rate_max_bps: opened.rate_max_bps,
         rtt,
         ways,
         memory_bytes: limits.memory.get() / BUFFER_SHARE,

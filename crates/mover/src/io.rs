@@ -2,6 +2,7 @@
 
 pub mod commit;
 pub mod decide;
+pub mod delete;
 pub mod input;
 pub mod journal;
 pub mod output;

@@ -141,11 +141,6 @@ impl Steered<'_> {
         if code != Code::Unreachable || self.began {
             return again(text);
         }
-        if self.request.options.digest.is_some() {
-            return again(format!(
-                "{text}; the destination could connect instead, but then no digests are told: leave --checksum out"
-            ));
-        }
         let (source, destination) = ends;
         let warning = format!("{text}: {} connects to {} instead", destination.remote.label, source.remote.label);
         let _ = self.events.send(Event::Warning { text: warning }).await;

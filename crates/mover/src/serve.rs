@@ -239,6 +239,7 @@ impl Server {
             single: false,
             source_key: [0; 16],
             addresses: self.options.addresses.clone(),
+            rate_max_bps: self.options.bounds.rate_bps,
         };
         let programs = match &open.work {
             Work::Copy { options, .. } => Programs::new(grant.hooks(), options.dry_run),
@@ -290,6 +291,7 @@ impl Server {
             streams_max: settings.streams_max,
             auto_streams: false,
             settings,
+            rate_max_bps: self.options.bounds.rate_bps,
             rtt: None,
             ways,
             memory_bytes,

@@ -120,6 +120,8 @@ pub struct Context {
     pub key: SessionKey,
     /// What is in force.
     pub settings: Settings,
+    /// Greatest set point that the agent of the session allows, b/s of IP packets.
+    pub rate_max_bps: Option<u64>,
     /// Round trip of the control connection, where this end opened it.
     pub rtt: Option<Duration>,
     /// How streams come.
@@ -156,6 +158,7 @@ impl Context {
             session: self.session,
             key: self.key.clone(),
             settings: self.settings.clone(),
+            rate_max_bps: self.rate_max_bps,
             rtt: self.rtt,
             ways: std::mem::replace(&mut self.ways, streams::Ways::Dial { to: Vec::new(), from: Vec::new() }),
             streams_max: self.streams_max,
@@ -205,18 +208,17 @@ impl Wire {
         None
     }
 
-    /// Waits for the other end's goodbye and its last numbers, but not for long.
-    pub async fn goodbye(&mut self) {
-        let goodbye = async {
-            while let Ok(message) = self.link.recv().await {
-                match message {
-                    Control::Telemetry(telemetry) => self.peer = telemetry,
-                    Control::Bye(_) => break,
-                    _ => {}
-                }
+    /// What the other end still has to say, until its goodbye, or until it has said nothing for too long. Its
+    /// last numbers are kept.
+    pub async fn before_goodbye(&mut self) -> Option<Control> {
+        loop {
+            let message = tokio::time::timeout(CLOSE, self.link.recv()).await;
+            match self.hear(message.ok()?.ok()?).await {
+                Some(Control::Bye(_)) => return None,
+                Some(other) => return Some(other),
+                None => {}
             }
-        };
-        let _ = tokio::time::timeout(CLOSE, goodbye).await;
+        }
     }
 
     /// Keeps the connection alive and notices when it is dead.

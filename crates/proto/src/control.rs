@@ -296,6 +296,8 @@ pub struct Opened {
     pub source_key: [u8; 16],
     /// More addresses of the agent, `ip:port`, for further streams.
     pub addresses: Vec<String>,
+    /// Greatest set point that the agent allows, b/s of IP packets, also later; `None` for no bound.
+    pub rate_max_bps: Option<u64>,
 }
 
 /// Why a request is refused or a session ends.
@@ -381,6 +383,15 @@ pub enum ToDestination {
         /// The new entry.
         entry: Entry,
     },
+    /// The digest of a whole file that is in place, for the report of a driver that is the destination.
+    Digest {
+        /// Where, beneath the destination.
+        path: RelPath,
+        /// Size in bytes.
+        size: u64,
+        /// In hexadecimal; at most [`DIGEST_CHARS_MAX`](crate::limits::DIGEST_CHARS_MAX) characters.
+        value: String,
+    },
 }
 
 /// What came of reading a file.
@@ -436,6 +447,11 @@ pub enum ToSource {
     Repair(u64),
     /// Entries that are in place and durable, or will never be.
     Done(Vec<(u64, Outcome)>),
+    /// What a dry run would delete, for the report of a driver that is the source; at most
+    /// [`WOULD_DELETE_MAX`](crate::limits::WOULD_DELETE_MAX) at once.
+    WouldDelete(Vec<RelPath>),
+    /// Something at the destination that the user should know, in one line.
+    Warning(String),
 }
 
 /// What the destination wants of a file.

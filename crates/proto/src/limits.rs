@@ -51,6 +51,10 @@ pub const PARCELS_UNLANDED_MAX: usize = 64 << 10;
 
 /// Bytes of a reason that goes with an outcome; longer ones are cut.
 pub const REASON_BYTES_MAX: usize = 4 << 10;
+/// Characters of a digest in hexadecimal: twice the longest, SHA-256's.
+pub const DIGEST_CHARS_MAX: usize = 128;
+/// Paths in one message of what a dry run would delete.
+pub const WOULD_DELETE_MAX: usize = 512;
 
 /// Bytes of names that a destination keeps in order to delete what is not among them. In a directory that
 /// would take more nothing is deleted, and it is reported as failed.

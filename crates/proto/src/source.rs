@@ -234,6 +234,8 @@ impl Source {
                 self.repair(parcel);
                 Ok(())
             }
+            // For the user only; the runtime tells it.
+            ToSource::WouldDelete(_) | ToSource::Warning(_) => Ok(()),
             ToSource::Done(done) => done.into_iter().try_for_each(|(index, outcome)| self.done(index, outcome)),
         }
     }

@@ -63,6 +63,23 @@ fn a_pipe_that_trickles() {
 }
 
 #[test]
+fn digests_are_told_whoever_drives() {
+    let world = World::new();
+    let content = fs::read(world.write("rw/tree/big", 9 << 20)).unwrap();
+    world.write("rw/tree/small", 10);
+    let ended = world.copy("--checksum sha256", &world.there("rw/tree/"), &world.here("back")).expect_code(0);
+    let digests: Vec<_> = ended.events().into_iter().filter(|event| event["digest"].is_string()).collect();
+    assert_eq!(digests.len(), 2, "{}", ended.out);
+    let digest = digests.iter().find(|event| event["path"] == "big").unwrap()["digest"].as_str().unwrap().to_owned();
+    let list = format!("{digest}  back/big\n");
+    fs::write(world.path("list"), list).unwrap();
+    let mut check = std::process::Command::new("sha256sum");
+    check.current_dir(world.path("")).args(["--check", "--status", "list"]);
+    assert!(check.status().unwrap().success(), "{digest}");
+    assert_eq!(content.len(), 9 << 20);
+}
+
+#[test]
 fn holes_come_out_as_zeros() {
     let world = World::new();
     let path = world.write("rw/sparse", 5_000);

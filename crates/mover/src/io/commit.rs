@@ -15,15 +15,15 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use proto::control::{Outcome, Overwrite};
 use proto::journal::Record;
 use proto::{ChunkSet, Entry, RelPath};
-use sys::file::{Dir, Kind, Owner, Times, fchmod, fchown, fdatasync, fsync, futimens, set_xattr, syncfs, truncate};
+use sys::file::{Dir, Owner, Times, fchmod, fchown, fdatasync, fsync, futimens, set_xattr, syncfs, truncate};
 use tokio::sync::mpsc;
 
+use super::delete::Deleter;
 use super::journal::JournalFile;
-use super::place::{Place, STATE_DIR};
-use super::target::{TEMP_PREFIX, Target, Targets};
+use super::place::Place;
+use super::target::{Target, Targets};
 use super::write::attributes;
 use super::{nanoseconds, say};
-use crate::filter::Filter;
 
 /// Files in one batch.
 pub const BATCH_FILES: usize = 8192;
@@ -35,8 +35,6 @@ pub const BATCH_AGE: Duration = Duration::from_secs(1);
 const FSYNC_FILES_MAX: usize = 4;
 /// A checkpoint of unfinished files is taken at most every this many times its own duration.
 const CHECKPOINT_SHARE: u32 = 10;
-/// Names of one directory that a deletion looks at; larger directories are left alone with a warning.
-const DELETE_NAMES_MAX: usize = 4 << 20;
 
 /// Work for the committer.
 #[derive(Debug)]
@@ -111,8 +109,8 @@ pub struct Committer {
     pub overwrite: Overwrite,
     /// Owners, attributes too.
     pub preserve_all: bool,
-    /// What the filters leave out is not deleted.
-    pub filter: Filter,
+    /// Deletes what the source does not have.
+    pub deleter: Deleter,
     /// The name of the one entry, if it is renamed.
     pub single_name: Option<Vec<u8>>,
     /// Number of the commit to come.
@@ -378,56 +376,6 @@ impl Committer {
     }
 
     fn delete(&self, dir: &RelPath, keep: &BTreeSet<Vec<u8>>) {
-        if self.place.is_fresh(dir) {
-            return;
-        }
-        let mut deleted = Vec::new();
-        if let Err(error) = self.delete_in(dir, Some(keep), &mut deleted) {
-            self.tell(CommitEvent::Warning(say(&format!("deleting in {dir}"), &error)));
-        }
-        if !deleted.is_empty() {
-            self.tell(CommitEvent::Deleted { paths: deleted });
-        }
-    }
-
-    /// Deletes in a directory what is not kept; with `None` everything.
-    fn delete_in(
-        &self,
-        path: &RelPath,
-        keep: Option<&BTreeSet<Vec<u8>>>,
-        deleted: &mut Vec<RelPath>,
-    ) -> io::Result<()> {
-        let dir = self.place.dir(path)?;
-        let mut names = Vec::new();
-        for entry in dir.read_dir(b"")? {
-            let entry = entry?;
-            let ours = entry.name == STATE_DIR || (keep.is_some() && entry.name.starts_with(TEMP_PREFIX));
-            if !ours && keep.is_none_or(|k| !k.contains(&entry.name)) {
-                names.push(entry.name);
-            }
-            if names.len() > DELETE_NAMES_MAX {
-                return Err(io::Error::other(format!("more than {DELETE_NAMES_MAX} names to delete in one directory")));
-            }
-        }
-        for name in names {
-            let Ok(inner) = path.join(&name) else { continue };
-            let is_dir = dir.stat(&name)?.kind == Kind::Dir;
-            if self.filter.matches(&inner, is_dir) {
-                continue;
-            }
-            if is_dir {
-                self.delete_in(&inner, None, deleted)?;
-                self.place.close(&inner);
-                match dir.rmdir(&name) {
-                    // Something in it is left out by a filter, so it stays.
-                    Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty => continue,
-                    other => other?,
-                }
-            } else {
-                dir.unlink(&name)?;
-            }
-            deleted.push(inner);
-        }
-        Ok(())
+        self.deleter.delete(dir, keep, &self.events);
     }
 }

@@ -97,7 +97,8 @@ impl Decider {
         }
         if self.options.dry_run {
             let there = self.place.root.stat(entry.path.as_bytes()).is_ok_and(|m| m.kind == Kind::Dir);
-            return Ok(Decision::Settled(if there { Outcome::Equal } else { Outcome::Would }));
+            // What is there is walked, so that what would be deleted in it is named.
+            return Ok(if there { Decision::DirReady } else { Decision::Settled(Outcome::Would) });
         }
         let (parent, dir, name) = self.spot(entry)?;
         match self.existing(&parent, &dir, name)? {

@@ -75,6 +75,7 @@ impl Server {
             settings: driven.request.settings.clone(),
             single: false,
             source_key: [0; 16],
+            rate_max_bps: self.options.bounds.rate_bps,
             addresses: Vec::new(),
         };
         if link::write(&mut stream, &Control::Opened(opened)).await.is_err() {

@@ -3,15 +3,16 @@
 mod hooks;
 mod start;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::atomic::Ordering;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
-use proto::Entry;
 use proto::control::{Bye, Control, CopyOptions, FileEnd, Outcome, ToDestination, ToSource};
 use proto::destination::{Action, Decision, Destination};
+use proto::limits::WOULD_DELETE_MAX;
+use proto::{Entry, RelPath};
 use sys::file::Dir;
 use tokio::sync::mpsc;
 
@@ -105,6 +106,11 @@ struct Session {
     entries: BTreeMap<u64, Entry>,
     /// Files that the source gave up because they kept changing.
     changed: HashSet<u64>,
+    /// What the decider was asked without an answer, and what of it is done.
+    asked: u64,
+    answered: Arc<AtomicU64>,
+    /// Directories to be closed when it has done all.
+    closing: VecDeque<Action>,
     root_entry: Option<Entry>,
     flushed: bool,
     context: Context,
@@ -125,6 +131,7 @@ struct Session {
 enum Ask {
     Decide(u64, Box<Entry>),
     Discard(u64),
+    WouldDelete { dir: RelPath, keep: BTreeSet<Vec<u8>> },
 }
 
 impl Session {
@@ -158,6 +165,8 @@ impl Session {
     }
 
     async fn advance(&mut self) -> Result<(), SessionError> {
+        // Looked at before the news are taken in: what was done before has told them.
+        let is_answered = self.is_answered();
         for _ in 0..NEWS_MAX {
             let Ok((index, decision)) = self.decided.try_recv() else { break };
             self.decide(index, decision);
@@ -169,6 +178,11 @@ impl Session {
         for _ in 0..NEWS_MAX {
             let Ok(event) = self.committed.try_recv() else { break };
             self.commit(event).await?;
+        }
+        if is_answered {
+            for action in std::mem::take(&mut self.closing) {
+                self.act(action);
+            }
         }
         // Nothing is looked at or made before the hook of the dataset has said so.
         while let Some(action) = self.hooks.is_open().then(|| self.machine.poll_action()).flatten() {
@@ -191,7 +205,7 @@ impl Session {
                         self.finished(*index, outcome).await;
                     }
                 }
-                ToSource::Wants(_) | ToSource::Landed(_) => {}
+                _ => {}
             }
             let Some(message) = self.hold_last(message) else { break };
             self.wire.link.send(Control::Destination(message)).await;
@@ -225,7 +239,11 @@ impl Session {
             Action::Publish { index, size } => self.give(Commit::Publish { index, size }),
             Action::Refresh { index } => self.give(Commit::Refresh { index }),
             Action::Delete { dir, keep } if !self.setup_options.dry_run => self.give(Commit::Delete { dir, keep }),
-            Action::Delete { .. } => {}
+            Action::Delete { dir, keep } => {
+                self.ask(Ask::WouldDelete { dir, keep });
+            }
+            // What is thrown away touches its directory; that has its times set only after this.
+            Action::CloseDir { .. } if !self.is_answered() => self.closing.push_back(action),
             Action::CloseDir { index, entry } => {
                 if self.journal.is_none() {
                     return self.machine.handle_published(index, Outcome::Equal);
@@ -238,8 +256,14 @@ impl Session {
         }
     }
 
+    /// The decider has done all that it was asked to and that it does not answer.
+    fn is_answered(&self) -> bool {
+        self.answered.load(Ordering::Acquire) == self.asked
+    }
+
     /// Queues for the decider; the window of the protocol keeps the queue below its bound.
-    fn ask(&self, ask: Ask) {
+    fn ask(&mut self, ask: Ask) {
+        self.asked += u64::from(!matches!(ask, Ask::Decide(..)));
         let _ = self.decisions.as_ref().expect("open until shutdown").send(ask);
     }
 
@@ -282,8 +306,16 @@ impl Session {
                 let event = self.end.tally.problem(path, why.clone());
                 self.tell(Event::File(event)).await;
             }
+            ToDestination::Digest { path, size, value } => self.digest(path, *size, value).await,
             ToDestination::ScanDone { .. } => self.end.tally.scanned = true,
             ToDestination::FileEnd { .. } | ToDestination::Listed { .. } => {}
+        }
+    }
+
+    /// The source tells a digest of what is in place.
+    async fn digest(&self, path: &RelPath, size: u64, value: &str) {
+        if let Some(event) = super::tally::digest_event(path, size, value) {
+            self.tell(Event::File(event)).await;
         }
     }
 
@@ -341,13 +373,23 @@ impl Session {
             CommitEvent::Deleted { paths } => {
                 self.end.tally.deleted += paths.len() as u64;
                 if self.every_file {
-                    for path in paths {
-                        self.tell(Event::File(super::tally::file_event(&path, "deleted", 0, None))).await;
+                    for path in &paths {
+                        self.tell(Event::File(super::tally::file_event(path, "deleted", 0, None))).await;
+                    }
+                }
+                if self.setup_options.dry_run && !self.context.driver {
+                    for page in paths.chunks(WOULD_DELETE_MAX) {
+                        self.wire.link.send(Control::Destination(ToSource::WouldDelete(page.to_vec()))).await;
                     }
                 }
             }
             CommitEvent::Fatal(why) => return Err(SessionError::Fatal(why)),
-            CommitEvent::Warning(text) => self.tell(Event::Warning { text }).await,
+            CommitEvent::Warning(text) => {
+                if !self.context.driver {
+                    self.wire.link.send(Control::Destination(ToSource::Warning(text.clone()))).await;
+                }
+                self.tell(Event::Warning { text }).await;
+            }
         }
         Ok(())
     }

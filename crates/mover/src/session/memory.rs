@@ -147,7 +147,7 @@ async fn finish(mut wire: Wire, result: &Result<(), SessionError>, end: &mut End
         Err(error) => Bye::Abandoned(error.refusal()),
     };
     wire.link.send(Control::Bye(bye)).await;
-    wire.goodbye().await;
+    while wire.before_goodbye().await.is_some() {}
     end.outlook.peer = wire.peer;
     wire.link.close(CLOSE).await;
 }

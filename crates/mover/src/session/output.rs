@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use proto::Entry;
 use proto::control::{Bye, Control, Outcome, ToDestination, ToSource};
 use proto::destination::{Action, Decision, Destination};
-use proto::{ChunkSet, EntryKind};
+use proto::{ChunkSet, Entry, EntryKind, RelPath};
 use tokio::sync::mpsc;
 
 use super::receiving::{Queues, Receiving, wakers};
@@ -136,7 +135,7 @@ impl Session {
                         self.finished(*index, outcome, end).await;
                     }
                 }
-                ToSource::Wants(_) | ToSource::Landed(_) => {}
+                _ => {}
             }
             self.wire.link.send(Control::Destination(message)).await;
         }
@@ -201,6 +200,9 @@ impl Session {
                     ToDestination::Problem { path, why } => {
                         let event = end.tally.problem(path, why.clone());
                         self.tell(Event::File(event)).await;
+                    }
+                    ToDestination::Digest { path, size, value } => {
+                        self.digest(path, *size, value).await;
                     }
                     ToDestination::ScanDone { .. } => end.tally.scanned = true,
                     _ => {}
@@ -282,6 +284,12 @@ impl Session {
         Ok(())
     }
 
+    async fn digest(&self, path: &RelPath, size: u64, value: &str) {
+        if let Some(event) = super::tally::digest_event(path, size, value) {
+            self.tell(Event::File(event)).await;
+        }
+    }
+
     async fn tell(&self, event: Event) {
         if let Some(events) = &self.context.events {
             let _ = events.send(event).await;
@@ -298,7 +306,11 @@ impl Session {
         };
         self.wire.link.send(Control::Bye(bye)).await;
         if result.is_ok() {
-            self.wire.goodbye().await;
+            while let Some(message) = self.wire.before_goodbye().await {
+                if let Control::Source(ToDestination::Digest { path, size, value }) = message {
+                    self.digest(&path, size, &value).await;
+                }
+            }
         }
         end.outlook.received_last(bytes, parcels, self.wire.peer);
         self.wire.link.close(CLOSE).await;

@@ -41,6 +41,7 @@ pub struct Sending {
     congestion: Option<String>,
     before: Before,
     auto: Auto,
+    rate_max_bps: Option<u64>,
 }
 
 #[derive(Default)]
@@ -98,6 +99,7 @@ impl Sending {
             congestion: context.settings.congestion.clone(),
             before: Before::default(),
             auto,
+            rate_max_bps: context.rate_max_bps,
         }
     }
 
@@ -145,8 +147,9 @@ impl Sending {
         self.apply_pacing();
     }
 
-    /// Changes the set point, b/s of IP packets.
+    /// Changes the set point, b/s of IP packets, within what the agent of the session allows.
     pub fn set_rate(&mut self, rate: Option<u64>) {
+        let rate = rate.into_iter().chain(self.rate_max_bps).min();
         let now = self.begin.elapsed();
         self.paced.lock().expect("no panic under the lock").pacer.set_rate(now, rate.map(Rate::from_bps));
         self.apply_pacing();

@@ -453,6 +453,15 @@ impl Session {
         match message {
             Control::Destination(message) => {
                 self.count(&message);
+                match &message {
+                    ToSource::WouldDelete(paths) if self.every_file => {
+                        for path in paths {
+                            self.tell(Event::File(super::tally::file_event(path, "deleted", 0, None))).await;
+                        }
+                    }
+                    ToSource::Warning(text) => self.tell(Event::Warning { text: text.clone() }).await,
+                    _ => {}
+                }
                 let message = self.hold(message)?;
                 self.machine.handle_message(message).map_err(|e| LinkError::Protocol(e.to_string()))?;
             }
@@ -485,7 +494,7 @@ impl Session {
                 }
             }
             ToSource::Repair(_) => self.end.tally.repaired += 1,
-            ToSource::Done(_) => {}
+            ToSource::Done(_) | ToSource::WouldDelete(_) | ToSource::Warning(_) => {}
         }
     }
 
@@ -530,7 +539,11 @@ impl Session {
                 match value {
                     Ok(value) => self.digest_done(&file.entry, value).await,
                     Err(why) => {
-                        let event = self.end.tally.problem(&file.entry.path, format!("digest: {why}"));
+                        let (path, why) = (file.entry.path.clone(), format!("digest: {why}"));
+                        let event = self.end.tally.problem(&path, why.clone());
+                        if !self.context.driver {
+                            self.wire.link.send(Control::Source(ToDestination::Problem { path, why })).await;
+                        }
                         self.tell(Event::File(event)).await;
                     }
                 }
@@ -602,6 +615,11 @@ impl Session {
     }
 
     async fn digest_done(&mut self, entry: &Entry, value: DigestValue) {
+        if !self.context.driver {
+            let (path, size) = (entry.path.clone(), entry.size().unwrap_or(0));
+            let digest = ToDestination::Digest { path, size, value: value.to_string() };
+            return self.wire.link.send(Control::Source(digest)).await;
+        }
         let mut event = super::tally::file_event(&entry.path, "placed", entry.size().unwrap_or(0), None);
         event.digest = Some(value.to_string());
         self.tell(Event::File(event)).await;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use proto::control::Outcome;
+use proto::limits::DIGEST_CHARS_MAX;
 use proto::{Entry, EntryKind, RelPath};
 
 use crate::control::attribution::Limit;
@@ -168,6 +169,13 @@ pub fn file_event(path: &RelPath, outcome: &'static str, size: u64, why: Option<
     let bytes = path.as_bytes();
     let path_bytes = std::str::from_utf8(bytes).is_err().then(|| bytes.to_vec());
     FileEvent { path: path.to_string(), path_bytes, outcome, size, why, digest: None }
+}
+
+/// The event for a digest that the source told; `None` if it is none.
+#[must_use]
+pub fn digest_event(path: &RelPath, size: u64, value: &str) -> Option<FileEvent> {
+    let is_digest = value.len() <= DIGEST_CHARS_MAX && value.bytes().all(|b| b.is_ascii_hexdigit());
+    is_digest.then(|| FileEvent { digest: Some(value.to_owned()), ..file_event(path, "placed", size, None) })
 }
 
 /// Rates of now and on the mean.

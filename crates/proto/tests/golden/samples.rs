@@ -102,6 +102,7 @@ fn opened() -> Opened {
         settings: settings(),
         single: true,
         source_key: [0xd4; 16],
+        rate_max_bps: Some(10_000_000_000),
         addresses: vec!["[2001:db8::1]:4810".into()],
     }
 }
@@ -141,6 +142,7 @@ fn to_destination() -> Vec<(&'static str, ToDestination)> {
         ("FileEnd LeftOut", end(FileEnd::LeftOut)),
         ("Problem", ToDestination::Problem { path: path("d"), why: why() }),
         ("Restart", ToDestination::Restart { index: 1, entry: entries().remove(1) }),
+        ("Digest", ToDestination::Digest { path: path("a/b"), size: 300, value: "0a1b2c3d".into() }),
     ]
 }
 
@@ -179,6 +181,8 @@ fn to_source() -> Vec<(&'static str, ToSource)> {
         ("Landed", ToSource::Landed(vec![1, 128, 1 << 32])),
         ("Repair", ToSource::Repair(7)),
         ("Done", ToSource::Done(outcomes)),
+        ("WouldDelete", ToSource::WouldDelete(vec![path("a"), path("a/b")])),
+        ("Warning", ToSource::Warning("no".into())),
     ]
 }
 
@@ -200,7 +204,9 @@ fn listed(message: &Control) {
         Control::Source(ToDestination::Page { .. } | ToDestination::Listed { .. } | ToDestination::ScanDone { .. }) => {
         }
         Control::Source(ToDestination::Problem { .. } | ToDestination::Restart { .. }) => {}
+        Control::Source(ToDestination::Digest { .. }) => {}
         Control::Destination(ToSource::Wants(_) | ToSource::Landed(_) | ToSource::Repair(_) | ToSource::Done(_)) => {}
+        Control::Destination(ToSource::WouldDelete(_) | ToSource::Warning(_)) => {}
         Control::Telemetry(_) | Control::SetRate(_) | Control::SetStreams(_) => {}
         Control::Ping(_) | Control::Pong(_) => {}
         Control::Bye(Bye::Done | Bye::Abandoned(_)) => {}

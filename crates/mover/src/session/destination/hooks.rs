@@ -172,6 +172,9 @@ impl Session {
                             let event = self.end.tally.problem(&path, why);
                             self.tell(Event::File(event)).await;
                         }
+                        Some(Control::Source(ToDestination::Digest { path, size, value })) => {
+                            self.digest(&path, size, &value).await;
+                        }
                         _ => {}
                     }
                 }

@@ -1,7 +1,7 @@
 //! The begin of a destination session: lock, journal, threads.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::atomic::AtomicU64;
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -16,6 +16,7 @@ use crate::filter::Filter;
 use crate::frame::Pool;
 use crate::io::commit::{Commit, Committer};
 use crate::io::decide::Decider;
+use crate::io::delete::Deleter;
 use crate::io::place::{Place, PlaceError, Scope};
 use crate::io::target::Targets;
 use crate::io::write;
@@ -114,6 +115,9 @@ impl Session {
             no_direct: OnceLock::new(),
         };
         let (decisions, asks) = bounded::<Ask>(WORK_MAX);
+        let answered = Arc::new(AtomicU64::new(0));
+        let (count, would) = (answered.clone(), tell_committed.clone());
+        let deleter = Deleter { place: place.clone(), filter: filter.clone(), dry_run: true };
         spawn(
             "lh-decide".to_owned(),
             Box::new(move || {
@@ -125,7 +129,14 @@ impl Session {
                                 break;
                             }
                         }
-                        Ask::Discard(index) => decider.discard(index),
+                        Ask::Discard(index) => {
+                            decider.discard(index);
+                            count.fetch_add(1, Ordering::Release);
+                        }
+                        Ask::WouldDelete { dir, keep } => {
+                            deleter.delete(&dir, &keep, &would);
+                            count.fetch_add(1, Ordering::Release);
+                        }
                     }
                 }
             }),
@@ -165,7 +176,7 @@ impl Session {
                 journal: journal.clone(),
                 overwrite: options.overwrite,
                 preserve_all: options.preserve_all,
-                filter,
+                deleter: Deleter { place: place.clone(), filter, dry_run: false },
                 single_name: setup.single_name.clone(),
                 epoch,
                 events: tell_committed,
@@ -201,6 +212,9 @@ impl Session {
             journal,
             entries: BTreeMap::new(),
             changed: HashSet::new(),
+            asked: 0,
+            answered,
+            closing: VecDeque::new(),
             root_entry: None,
             flushed: false,
             context,

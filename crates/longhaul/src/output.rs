@@ -51,6 +51,8 @@ pub(crate) struct Outputs {
     failure: Option<anyhow::Error>,
     closed: bool,
     progress: Progress,
+    /// What a work that ended early came to.
+    so_far: Summary,
 }
 
 impl Outputs {
@@ -64,8 +66,9 @@ impl Outputs {
         if let Event::Progress(state) = event {
             self.progress = state.clone();
         }
-        if !matches!(event, Event::Summary(_)) {
-            self.tell(|exporter| exporter.event(event));
+        match event {
+            Event::Summary(summary) => self.so_far = (**summary).clone(),
+            _ => self.tell(|exporter| exporter.event(event)),
         }
     }
 
@@ -104,7 +107,7 @@ impl Outputs {
             seconds: self.progress.seconds,
             rate_bps: self.progress.mean_rate_bps,
             streams: self.progress.streams,
-            ..Summary::default()
+            ..self.so_far.clone()
         }
     }
 

@@ -46,9 +46,16 @@ pub async fn copy(
         (Place::Agent(..), Place::Agent(..)) => crate::relay::steer(&request, job, &events, &steer).await,
         _ => drive(&request, &driver, &events, &steer).await,
     };
-    let summary = copied.map_err(|early| move_error(early.error, early.attempts, early.begun))?;
-    let _ = events.send(Event::Summary(Box::new(summary.clone()))).await;
-    Ok(summary)
+    match copied {
+        Ok(summary) => {
+            let _ = events.send(Event::Summary(Box::new(summary.clone()))).await;
+            Ok(summary)
+        }
+        Err(Early { error, attempts, begun, so_far }) => {
+            let _ = events.send(Event::Summary(so_far)).await;
+            Err(move_error(error, attempts, begun))
+        }
+    }
 }
 
 /// Who drives a copy: a command of its own, or an agent for somebody.
@@ -71,6 +78,8 @@ pub(crate) struct Early {
     pub(crate) attempts: u32,
     /// The session had begun: the same command continues it.
     pub(crate) begun: bool,
+    /// What came of it until then.
+    pub(crate) so_far: Box<Summary>,
 }
 
 /// Copies with this end as one of the two, through lost connections, to the end or to an error that another
@@ -109,14 +118,20 @@ pub(crate) async fn drive(
             let begun = end.is_some() || summary.reconnects > 0;
             let failed = Err(error);
             hook::dataset::after(&driver.programs, &mut summary, &failed, (events, steer)).await;
-            return failed.map(|()| summary).map_err(|error| Early { error, attempts: tried, begun });
+            summary.seconds = begin.elapsed().as_secs_f64();
+            let so_far = Box::new(summary);
+            let Err(error) = failed else { unreachable!("it was made of an error") };
+            return Err(Early { error, attempts: tried, begun, so_far });
         };
         summary.reconnects += 1;
         let why = chain(&error);
         let _ = events.send(Event::Reconnect { attempt, of, why }).await;
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            () = stopped(&mut stop) => return Err(Early { error: SessionError::Stopped, attempts: 1, begun: true }),
+            () = stopped(&mut stop) => {
+                let so_far = Box::new(summary);
+                return Err(Early { error: SessionError::Stopped, attempts: 1, begun: true, so_far });
+            }
         }
     }
     summary.seconds = begin.elapsed().as_secs_f64();

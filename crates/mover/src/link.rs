@@ -35,6 +35,14 @@ impl From<frame::FrameError> for LinkError {
     }
 }
 
+/// A connection that ends without a goodbye is told in our own words: those of the TLS library are not for users.
+fn lost(error: io::Error) -> LinkError {
+    LinkError::Lost(match error.kind() {
+        io::ErrorKind::UnexpectedEof => io::Error::new(error.kind(), "the other end is gone"),
+        _ => error,
+    })
+}
+
 /// Reads one message of at most `max` bytes.
 ///
 /// # Errors
@@ -50,13 +58,13 @@ async fn read_into(
     body: &mut Vec<u8>,
 ) -> Result<Control, LinkError> {
     let mut prefix = [0; PREFIX];
-    stream.read_exact(&mut prefix).await.map_err(LinkError::Lost)?;
+    stream.read_exact(&mut prefix).await.map_err(lost)?;
     let len = frame::body_len(prefix, max)?;
     // Memory grows with what arrives, not with what is announced.
     body.clear();
-    let got = stream.take(len as u64).read_to_end(body).await.map_err(LinkError::Lost)?;
+    let got = stream.take(len as u64).read_to_end(body).await.map_err(lost)?;
     if got < len {
-        return Err(LinkError::Lost(io::ErrorKind::UnexpectedEof.into()));
+        return Err(lost(io::ErrorKind::UnexpectedEof.into()));
     }
     Ok(frame::decode(body)?)
 }
@@ -142,7 +150,7 @@ impl Link {
     pub async fn recv(&mut self) -> Result<Control, LinkError> {
         match self.inbox.recv().await {
             Some(message) => message,
-            None => Err(LinkError::Lost(io::ErrorKind::UnexpectedEof.into())),
+            None => Err(lost(io::ErrorKind::UnexpectedEof.into())),
         }
     }
 

@@ -57,7 +57,7 @@ pub(crate) async fn steer(
 ) -> Result<Summary, Early> {
     let (Place::Agent(source, from), Place::Agent(destination, to)) = (&request.source, &request.destination) else {
         let error = SessionError::Fatal("a relayed copy has an agent at each end".to_owned());
-        return Err(Early { error, attempts: 0, begun: false });
+        return Err(Early { error, attempts: 0, begun: false, so_far: Box::default() });
     };
     let ends = (End { remote: source, paths: from }, End { remote: destination, paths: to });
     let begin = Instant::now();
@@ -84,7 +84,7 @@ pub(crate) async fn steer(
             Err(error) => error,
         };
         if steered.stopping {
-            return Err(Early { error: SessionError::Stopped, attempts: 1, begun: true });
+            return Err(Early { error: SessionError::Stopped, attempts: 1, begun: true, so_far: Box::default() });
         }
         let error = match steered.turn(error, ends).await {
             Ok(()) => continue,
@@ -96,7 +96,12 @@ pub(crate) async fn steer(
         tried += 1;
         let worth_it = error.is_network() && steered.began;
         let Some(Next::Again { pause, attempt, of }) = worth_it.then(|| retry.failed(random())) else {
-            return Err(Early { error, attempts: tried, begun: steered.began });
+            return Err(Early {
+                error,
+                attempts: tried,
+                begun: steered.began,
+                so_far: Box::new(Summary { reconnects, ..Summary::default() }),
+            });
         };
         reconnects += 1;
         let _ = events.send(Event::Reconnect { attempt, of, why: chain(&error) }).await;

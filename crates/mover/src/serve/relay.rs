@@ -318,7 +318,8 @@ mod tests {
 
     fn told(error: SessionError, met: bool) -> (Code, String) {
         let address = "192.0.2.1:22".parse().expect("an address");
-        let Refusal { code, text } = refusal(&Early { error, attempts: 1, begun: false }, address, met);
+        let Refusal { code, text } =
+            refusal(&Early { error, attempts: 1, begun: false, so_far: Box::default() }, address, met);
         (code, text)
     }
 

@@ -3,6 +3,7 @@
 
 pub mod auto;
 pub mod destination;
+pub mod lanes;
 pub mod memory;
 pub mod output;
 pub mod receiving;

@@ -1,18 +1,18 @@
 //! The source end of a copy.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use crossbeam_channel::bounded;
 use proto::control::{Bye, Control, CopyOptions, DigestKind, Outcome, ToDestination, ToSource};
 use proto::source::{Finished, Job, Source};
 use proto::{Entry, EntryKind, RelPath};
 use sys::file::Dir;
 use tokio::sync::mpsc;
 
+use super::lanes::Lanes;
 use super::sending::Sending;
 use super::tally::Tally;
 use super::{CLOSE, Context, DRAIN, NEWS_MAX, SECOND, SessionError, TICK, Wire, steered, stopped};
@@ -20,12 +20,11 @@ use crate::digest::DigestValue;
 use crate::event::Event;
 use crate::filter::Filter;
 use crate::frame::{Frame, Pool};
-use crate::io::input::InputReader;
-use crate::io::read::{self, ChunkReader, Loaded, ReadEvent, Running, SourceFile, Task};
+use crate::io::read::{self, Loaded, ReadEvent, Running, SourceFile, Task};
 use crate::link::LinkError;
 use crate::net::NetEvent;
 use crate::report::Outlook;
-use crate::request::{IoChoice, Steer};
+use crate::request::Steer;
 use crate::scan::{ScanEvent, ScanOptions, Scanner, SourceRef, SourceSpec};
 
 /// Files of up to this many bytes travel whole, in batches. Both ends derive it from the chunk's size.
@@ -34,13 +33,7 @@ pub fn small_max(chunk_size: u32) -> u32 {
     chunk_size / 4
 }
 
-/// Threads that read small files: they wait for the disk, not for a core.
-const BATCH_READERS: usize = 4;
-/// Threads that read chunks where io_uring is not to be had.
-const PLAIN_READERS: usize = 4;
-/// Tasks waiting for readers.
-const TASKS_MAX: usize = 8;
-/// Digests waiting for a reader; the scan waits at this number.
+/// Digests that are to be computed by reading again; the scan waits at this number.
 const LATE_MAX: usize = 4096;
 /// What standard input is called in messages; its file has the name that the user gave the destination.
 pub const INPUT_NAME: &str = "standard input";
@@ -90,7 +83,7 @@ pub struct End {
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let Setup { mut context, from, options, reorder_chunks, every_file } = setup;
     let (news, news_inbox) = mpsc::channel(NEWS_MAX);
-    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&context), io: String::new() };
+    let end = End { tally: Tally::default(), outlook: Outlook::new(&context), io: String::new() };
     let filter = match Filter::new(&options.filters) {
         Ok(filter) => filter,
         Err(error) => return (Err(SessionError::Fatal(error.to_string())), end),
@@ -109,21 +102,26 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         },
     };
     let is_input = input.is_some();
-    let shared = Arc::new(read::Shared {
+    let stop = Arc::new(AtomicBool::new(false));
+    let shared = read::Shared {
         root: root.clone(),
         pool: pool.clone(),
         events: news,
+        lane: 0,
         io: context.limits.io,
         chunk_size,
         preserve_all: options.preserve_all,
         busy_us: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-    });
-    let readers = match input {
-        None => Readers::start(&shared, context.limits.io),
-        Some(input) => Readers::of_input(&shared, input),
+        stop: stop.clone(),
     };
-    end.io = readers.io.clone();
+    let started = match input {
+        None => Lanes::start(shared),
+        Some(input) => Lanes::of_input(shared, input),
+    };
+    let readers = match started {
+        Ok(readers) => readers,
+        Err(error) => return (Err(SessionError::Os { doing: "starting readers".to_owned(), error }), end),
+    };
     let scan = ScanOptions { preserve_all: options.preserve_all, filter, ..ScanOptions::default() };
     let scanned = if is_input { input_entry() } else { start_scan(root, specs, scan) };
     let machine = Source::new(proto::source::Config { chunk_size, small_max: small_max(chunk_size), reorder_chunks });
@@ -142,8 +140,6 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         dirs: HashMap::new(),
         sizes: BTreeMap::new(),
         late_digests: 0,
-        late: VecDeque::new(),
-        held: None,
         digest: options.digest,
         every_file,
         context,
@@ -154,8 +150,9 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     };
     let result = session.run().await;
     session.shutdown(&result).await;
-    shared.stop.store(true, Ordering::Relaxed);
-    let Session { end, readers, sending, .. } = session;
+    stop.store(true, Ordering::Relaxed);
+    let Session { mut end, readers, sending, .. } = session;
+    end.io = readers.io();
     // Threads end when their queues close; joining them keeps the runtime's thread free of surprises.
     let _ = tokio::task::spawn_blocking(move || {
         drop(sending);
@@ -193,96 +190,22 @@ fn input_entry() -> mpsc::Receiver<ScanEvent> {
     scanned
 }
 
-struct Readers {
-    chunks: Option<crossbeam_channel::Sender<Task>>,
-    batches: Option<crossbeam_channel::Sender<Task>>,
-    threads: Vec<std::thread::JoinHandle<()>>,
-    io: String,
-    shared: Arc<read::Shared>,
-    busy_before: AtomicU64,
-}
-
-impl Readers {
-    fn start(shared: &Arc<read::Shared>, io: IoChoice) -> Readers {
-        let (chunks, chunk_queue) = bounded(TASKS_MAX);
-        let (batches, batch_queue) = bounded(TASKS_MAX);
-        let mut threads = Vec::new();
-        let rings = crate::io::rings(io, read::RING_DEPTH, PLAIN_READERS);
-        let io = if rings.iter().all(sys::ring::Ring::is_asynchronous) { "io_uring" } else { "pread" };
-        for (n, ring) in rings.into_iter().enumerate() {
-            let (shared, queue) = (shared.clone(), chunk_queue.clone());
-            let run = move || ChunkReader::new(&shared, ring).run(&queue);
-            threads.extend(std::thread::Builder::new().name(format!("lh-read-{n}")).spawn(run));
-        }
-        for n in 0..BATCH_READERS {
-            let (shared, queue) = (shared.clone(), batch_queue.clone());
-            let run = move || read::read_batches(&shared, &queue);
-            threads.extend(std::thread::Builder::new().name(format!("lh-small-{n}")).spawn(run));
-        }
-        let shared = shared.clone();
-        Readers {
-            chunks: Some(chunks),
-            batches: Some(batches),
-            threads,
-            io: io.to_owned(),
-            shared,
-            busy_before: 0.into(),
-        }
-    }
-
-    /// One thread that reads a pipe.
-    fn of_input(shared: &Arc<read::Shared>, input: OwnedFd) -> Readers {
-        let (chunks, queue) = bounded(TASKS_MAX);
-        let reader = shared.clone();
-        let run = move || InputReader::new(&reader, input).run(&queue);
-        let threads = std::thread::Builder::new().name("lh-input".to_owned()).spawn(run).into_iter().collect();
-        let (io, shared) = ("pipe".to_owned(), shared.clone());
-        Readers { chunks: Some(chunks), batches: None, threads, io, shared, busy_before: 0.into() }
-    }
-
-    /// Time that readers were busy since the last call, per reader, µs.
-    fn busy(&self) -> u64 {
-        let now = self.shared.busy_us.load(Ordering::Relaxed);
-        (now - self.busy_before.swap(now, Ordering::Relaxed)) / self.threads.len().max(1) as u64
-    }
-
-    /// Hands a task to its queue, or gives it back if that is full.
-    fn give(&self, task: Task) -> Result<(), Task> {
-        let queue = if matches!(task, Task::Chunk { .. }) { &self.chunks } else { &self.batches };
-        match queue.as_ref().expect("queues close with the session").try_send(task) {
-            Ok(()) => Ok(()),
-            Err(back) => Err(back.into_inner()),
-        }
-    }
-}
-
-impl Drop for Readers {
-    fn drop(&mut self) {
-        (self.chunks, self.batches) = (None, None);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
-}
-
 struct Session {
     machine: Source,
     wire: Wire,
     sending: Sending,
-    readers: Readers,
+    readers: Lanes,
     /// `None` once the scan has ended.
     scanned: Option<mpsc::Receiver<ScanEvent>>,
     scan_pending: Option<ScanEvent>,
-    news: mpsc::Receiver<ReadEvent>,
+    news: mpsc::Receiver<(u8, ReadEvent)>,
     files: HashMap<u64, Arc<SourceFile>>,
     /// Directories that are announced and not listed.
     dirs: HashMap<RelPath, u64>,
     /// Chunk parcels under way: file and bytes, for the progress.
     sizes: BTreeMap<u64, Vec<(u64, u32)>>,
-    /// Digests to be computed by reading again: asked for, and waiting for a reader.
+    /// Digests to be computed by reading again.
     late_digests: usize,
-    late: VecDeque<Task>,
-    held: Option<Task>,
     digest: Option<DigestKind>,
     every_file: bool,
     context: Context,
@@ -313,7 +236,7 @@ impl Session {
             {
                 return Err(SessionError::Stopped);
             }
-            let scan_room = self.late.len() < LATE_MAX
+            let scan_room = self.late_digests < LATE_MAX
                 && self.machine.has_room()
                 && self.scan_pending.is_none()
                 && self.draining.is_none();
@@ -348,7 +271,7 @@ impl Session {
             self.network(event);
         }
         for _ in 0..SCANNED_MAX {
-            if !self.machine.has_room() || self.late.len() >= LATE_MAX || self.draining.is_some() {
+            if !self.machine.has_room() || self.late_digests >= LATE_MAX || self.draining.is_some() {
                 break;
             }
             let Some(scanned) = &mut self.scanned else { break };
@@ -372,31 +295,15 @@ impl Session {
         Ok(())
     }
 
-    /// Gives readers work while their queues have room.
+    /// Gives readers work while there is room for it.
     fn dispatch(&mut self) {
         if self.draining.is_some() {
             return;
         }
-        while let Some(task) = self.late.pop_front() {
-            if let Err(task) = self.readers.give(task) {
-                self.late.push_front(task);
-                break;
-            }
-        }
-        loop {
-            let task = match self.held.take() {
-                Some(task) => task,
-                None => match self.machine.poll_job() {
-                    Some(job) => match self.task(job) {
-                        Some(task) => task,
-                        None => continue,
-                    },
-                    None => return,
-                },
-            };
-            if let Err(task) = self.readers.give(task) {
-                self.held = Some(task);
-                return;
+        self.readers.feed_late();
+        while let Some((lane, job)) = self.machine.poll_job(|lane| self.readers.is_open(lane)) {
+            if let Some(task) = self.task(job) {
+                self.readers.give(lane, task);
             }
         }
     }
@@ -421,7 +328,8 @@ impl Session {
         match event {
             Some(ScanEvent::Entry(entry, place)) => {
                 self.end.tally.entry(&entry);
-                let index = self.machine.handle_entry(entry.clone());
+                let lane = self.readers.of(&entry);
+                let index = self.machine.handle_entry(entry.clone(), lane);
                 if entry.kind == EntryKind::Dir {
                     self.dirs.insert(entry.path.clone(), index);
                 }
@@ -503,9 +411,10 @@ impl Session {
         }
     }
 
-    async fn read(&mut self, news: ReadEvent) {
+    async fn read(&mut self, (lane, news): (u8, ReadEvent)) {
         match news {
             ReadEvent::Loaded(Loaded { mut frame, results }) => {
+                self.readers.back(lane);
                 for (item, read) in results {
                     let changed = match &read {
                         proto::source::Read::Changed(entry) => Some(entry.clone()),
@@ -595,7 +504,8 @@ impl Session {
             }
             _ => {
                 self.late_digests += 1;
-                self.late.push_back(Task::Digest { file, kind });
+                let lane = self.readers.of(&file.entry);
+                self.readers.late(lane, Task::Digest { file, kind });
             }
         }
     }

@@ -21,7 +21,8 @@ pub(crate) mod source_op {
     pub(crate) const FAIL: u8 = 6;
     pub(crate) const ENTRY: u8 = 7;
     pub(crate) const POLL: u8 = 8;
-    pub(crate) const COUNT: u8 = 9;
+    pub(crate) const OPEN: u8 = 9;
+    pub(crate) const COUNT: u8 = 10;
 }
 
 /// A source whose destination says anything.
@@ -29,10 +30,12 @@ pub fn source(data: &[u8]) {
     let mut input = Input(data);
     let reorder_chunks = [None, Some(2)][usize::from(input.byte() % 2)];
     let mut machine = Source::new(source::Config { chunk_size: CHUNK, small_max: SMALL, reorder_chunks });
-    (0..4).for_each(|n| _ = machine.handle_entry(entry(n)));
+    (0..4).for_each(|n| _ = machine.handle_entry(entry(n), n % 3));
     machine.flush();
     let (mut entries, mut finished) = (4, 0);
     let mut reading: Vec<(u64, Item)> = Vec::new();
+    // One bit for each lane.
+    let mut open = u8::MAX;
     while !input.is_empty() {
         match input.byte() % source_op::COUNT {
             source_op::MESSAGE => {
@@ -40,10 +43,10 @@ pub fn source(data: &[u8]) {
                     let _ = machine.handle_message(message);
                 }
             }
-            source_op::JOB => match machine.poll_job() {
-                Some(Job::Chunk { parcel, item }) => reading.push((parcel, item)),
-                Some(Job::Batch { parcel, items }) => reading.extend(items.into_iter().map(|item| (parcel, item))),
-                Some(Job::Compare { .. }) | None => {}
+            source_op::JOB => match machine.poll_job(|lane| open >> (lane % 8) & 1 == 1) {
+                Some((_, Job::Chunk { parcel, item })) => reading.push((parcel, item)),
+                Some((_, Job::Batch { parcel, items })) => reading.extend(items.into_iter().map(|item| (parcel, item))),
+                Some((_, Job::Compare { .. })) | None => {}
             },
             source_op::READ if !reading.is_empty() => {
                 let at = usize::from(input.byte()) % reading.len();
@@ -55,9 +58,11 @@ pub fn source(data: &[u8]) {
             source_op::COMPARED => machine.handle_compared(input.byte().into(), Ok(input.byte() % 2 == 1)),
             source_op::FAIL => machine.fail(input.byte().into(), "no".into()),
             source_op::ENTRY => {
-                machine.handle_entry(entry(input.byte()));
+                let n = input.byte();
+                machine.handle_entry(entry(n), n);
                 entries += 1;
             }
+            source_op::OPEN => open = input.byte(),
             _ => {
                 if let Some(message) = machine.poll_message() {
                     frame::encode(&Control::Source(message), &mut Vec::new());

@@ -4,6 +4,7 @@
 pub mod auto;
 pub mod destination;
 pub mod hooks;
+pub mod lanes;
 pub mod memory;
 pub mod output;
 pub mod receiving;

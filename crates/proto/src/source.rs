@@ -26,6 +26,8 @@ pub use jobs::{Item, Job};
 
 /// Parcels of a pipe that are read but not landed; the runtime keeps their bytes, for they cannot be read again.
 pub const STREAM_PARCELS_MAX: u64 = 16;
+/// Lanes of a source: what is read from one disk does not wait for what is read from another.
+pub const LANES_MAX: u8 = 16;
 
 /// What the source role is set up with.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +80,7 @@ pub enum ProtocolError {
 struct File {
     entry: Entry,
     generation: u8,
+    lane: u8,
     /// Chunks that are still to be read, once the destination wants the file.
     todo: Option<ChunkSet>,
     /// A comparison was asked for and has not come back.
@@ -97,11 +100,23 @@ struct File {
 
 struct Parcel {
     items: Vec<Item>,
+    lane: u8,
     stream: Option<u16>,
     batch: bool,
     repairs: u8,
     /// It stands in the queue of what is read again.
     queued: bool,
+}
+
+/// What is to be read of one disk.
+#[derive(Default)]
+struct Lane {
+    big: VecDeque<u64>,
+    small: VecDeque<u64>,
+    compare: VecDeque<(u64, [u8; 32])>,
+    again: VecDeque<u64>,
+    /// The last new parcel was to be a chunk.
+    turn: bool,
 }
 
 /// The source role of one session.
@@ -114,11 +129,10 @@ pub struct Source {
     page: Vec<Entry>,
     page_bytes: usize,
     outbox: VecDeque<ToDestination>,
-    big: VecDeque<u64>,
-    small: VecDeque<u64>,
-    compare: VecDeque<(u64, [u8; 32])>,
-    again: VecDeque<u64>,
-    turn: bool,
+    /// By number, as far as there are entries on them.
+    lanes: Vec<Lane>,
+    /// The lane that is asked first.
+    next_lane: usize,
     parcels: BTreeMap<u64, Parcel>,
     finished: VecDeque<Finished>,
     scan_done: bool,
@@ -142,11 +156,8 @@ impl Source {
             page: Vec::new(),
             page_bytes: 0,
             outbox: VecDeque::new(),
-            big: VecDeque::new(),
-            small: VecDeque::new(),
-            compare: VecDeque::new(),
-            again: VecDeque::new(),
-            turn: false,
+            lanes: Vec::new(),
+            next_lane: 0,
             parcels: BTreeMap::new(),
             finished: VecDeque::new(),
             scan_done: false,
@@ -161,7 +172,12 @@ impl Source {
 
     /// Announces one entry; gives its index. The caller asks [`Source::has_room`] before. An entry larger than
     /// [`ENTRY_BYTES_MAX`] goes without its extended attributes and is reported as failed in the end.
-    pub fn handle_entry(&mut self, mut entry: Entry) -> u64 {
+    ///
+    /// What has content is read in its `lane`; numbers from [`LANES_MAX`] on share those below.
+    pub fn handle_entry(&mut self, mut entry: Entry, lane: u8) -> u64 {
+        let lane = lane % LANES_MAX;
+        let lanes = self.lanes.len().max(usize::from(lane) + 1);
+        self.lanes.resize_with(lanes, Lane::default);
         let lacks = trim(&mut entry);
         let index = self.next_index;
         self.next_index += 1;
@@ -172,6 +188,7 @@ impl Source {
         let file = File {
             entry,
             generation: 0,
+            lane,
             todo: None,
             comparing: false,
             reading: 0,
@@ -263,7 +280,7 @@ impl Source {
         });
         if let Want::IfDiffers(digest) = want {
             file.comparing = true;
-            self.compare.push_back((index, digest));
+            self.lanes[usize::from(file.lane)].compare.push_back((index, digest));
         } else {
             self.enqueue(index);
         }
@@ -291,7 +308,7 @@ impl Source {
         parcel.stream = None;
         if !parcel.queued {
             parcel.queued = true;
-            self.again.push_back(id);
+            self.lanes[usize::from(parcel.lane)].again.push_back(id);
         }
     }
 

@@ -3,9 +3,12 @@
 use std::fs;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::file::Meta;
+
+/// Devices on top of each other, such as a volume on encryption on a RAID.
+const STACKED_MAX: usize = 8;
 
 /// What holds a file.
 ///
@@ -13,12 +16,14 @@ use crate::file::Meta;
 /// their own with nothing behind it in `/sys`: then the rest is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
-    /// `st_dev`: files with the same one share a file system, and one pool of readers or writers.
+    /// `st_dev`: files with the same one share a file system.
     pub id: u64,
     /// The block device, such as `nvme0n1p2` or `dm-0`.
     pub name: Option<String>,
     /// The whole disk it is part of, such as `nvme0n1`; the same as `name` when it is no partition.
     pub disk: Option<String>,
+    /// The disk that does the work: beneath a dm or md device that stands on a single one, else the same as `disk`.
+    pub physical: Option<String>,
     /// Whether it spins. Virtual disks and RAID controllers often do not know.
     pub rotational: Option<bool>,
     /// Its logical block in bytes, the grain of direct I/O.
@@ -57,8 +62,7 @@ impl Device {
     fn in_sys(sys: &Path, id: u64) -> Device {
         let (major, minor) = (rustix::fs::major(id), rustix::fs::minor(id));
         let at = fs::canonicalize(sys.join(format!("dev/block/{major}:{minor}"))).ok();
-        // A partition is a directory in that of its disk.
-        let disk = at.as_deref().and_then(|at| if at.join("partition").exists() { at.parent() } else { Some(at) });
+        let disk = at.as_deref().and_then(disk_of);
         let number = |file: &str| -> Option<u32> {
             fs::read_to_string(disk?.join("queue").join(file)).ok()?.trim().parse().ok()
         };
@@ -66,11 +70,30 @@ impl Device {
             id,
             name: at.as_deref().and_then(last),
             disk: disk.and_then(last),
+            physical: disk.and_then(|disk| last(&beneath(disk))),
             rotational: number("rotational").map(|n| n != 0),
             logical_block_bytes: number("logical_block_size"),
             node: None,
         }
     }
+}
+
+/// A partition is a directory in that of its disk.
+fn disk_of(at: &Path) -> Option<&Path> {
+    if at.join("partition").exists() { at.parent() } else { Some(at) }
+}
+
+/// Follows dm and md devices down to a real disk, or to one that is spread over several.
+fn beneath(disk: &Path) -> PathBuf {
+    let mut disk = disk.to_owned();
+    for _ in 0..STACKED_MAX {
+        let Ok(mut slaves) = fs::read_dir(disk.join("slaves")) else { break };
+        let (Some(Ok(only)), None) = (slaves.next(), slaves.next()) else { break };
+        let Ok(slave) = fs::canonicalize(only.path()) else { break };
+        let Some(under) = disk_of(&slave) else { break };
+        disk = under.to_owned();
+    }
+    disk
 }
 
 fn last(path: &Path) -> Option<String> {
@@ -115,5 +138,29 @@ mod tests {
         assert_eq!(device.disk.as_deref(), Some("sdx"));
         assert_eq!((device.rotational, device.logical_block_bytes), (Some(true), Some(4096)));
         assert_eq!(Device::in_sys(sys.path(), rustix::fs::makedev(8, 2)).name, None);
+    }
+
+    #[test]
+    fn a_volume_asks_what_it_stands_on() {
+        let sys = tempfile::tempdir().unwrap();
+        let block = sys.path().join("devices/block");
+        fs::create_dir_all(sys.path().join("dev/block")).unwrap();
+        for partition in ["sdx/sdx1", "sdy/sdy1"] {
+            fs::create_dir_all(block.join(partition)).unwrap();
+            fs::write(block.join(partition).join("partition"), "1\n").unwrap();
+        }
+        // dm-0 encrypts sdx1, dm-1 is a volume on it, dm-2 is spread over both disks.
+        for (n, slaves) in [(0, vec!["sdx/sdx1"]), (1, vec!["dm-0"]), (2, vec!["dm-0", "sdy/sdy1"])] {
+            let disk = block.join(format!("dm-{n}"));
+            fs::create_dir_all(disk.join("slaves")).unwrap();
+            for slave in slaves {
+                let name = slave.rsplit('/').next().unwrap();
+                std::os::unix::fs::symlink(block.join(slave), disk.join("slaves").join(name)).unwrap();
+            }
+            std::os::unix::fs::symlink(&disk, sys.path().join(format!("dev/block/253:{n}"))).unwrap();
+        }
+        let of = |n| Device::in_sys(sys.path(), rustix::fs::makedev(253, n));
+        assert_eq!([0, 1, 2].map(|n| of(n).physical.unwrap()), ["sdx", "sdx", "dm-2"]);
+        assert_eq!(of(1).disk.as_deref(), Some("dm-1"));
     }
 }

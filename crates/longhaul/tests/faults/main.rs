@@ -10,6 +10,7 @@ mod tree;
 mod world;
 
 mod crash;
+mod devices;
 mod hosts;
 mod link;
 mod power;

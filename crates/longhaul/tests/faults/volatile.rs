@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ const REQUEST_HEAD_MAX: usize = 4096;
 /// Shares of what was not flushed that survive a cut: none, a quarter … all.
 const SHARES: u64 = 5;
 
+/// The request that reads.
+const READ: u32 = 15;
 const EIO: i32 = 5;
 const ENOSYS: i32 = 38;
 
@@ -35,6 +37,8 @@ struct State {
     durable: Vec<u8>,
     /// Written since the last flush, in order: offset and bytes of one block or a part of it.
     pending: Vec<(usize, Vec<u8>)>,
+    /// The disk hangs: reads are not answered.
+    hangs: bool,
     /// The power is off: everything fails.
     off: bool,
     /// The file is not served any more.
@@ -65,7 +69,8 @@ impl Disk {
     pub(crate) fn mount(image: Vec<u8>, at: &Path, options: &str) -> Disk {
         let file = at.with_extension("disk");
         File::create(&file).expect("a file can be made");
-        let state = State { durable: image.clone(), image, pending: Vec::new(), off: false, closed: false };
+        let state =
+            State { durable: image.clone(), image, pending: Vec::new(), hangs: false, off: false, closed: false };
         let state = Arc::new(Mutex::new(state));
         let fuse = OpenOptions::new().read(true).write(true).open("/dev/fuse").expect("FUSE is there");
         let for_kernel = fuse.try_clone().expect("a descriptor can be had");
@@ -84,6 +89,13 @@ impl Disk {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no panic under the lock")
+    }
+
+    /// Answers no reads until what this gives is dropped. Whoever reads meanwhile cannot be killed, so that is to be
+    /// declared after the programs that use the disk.
+    pub(crate) fn hang(&self) -> Hanging {
+        self.lock().hangs = true;
+        Hanging(self.state.clone())
     }
 
     /// Cuts the power. Whoever uses the disk gets errors from now on.
@@ -131,6 +143,16 @@ impl Disk {
                 let _ = server.join();
             }
         }
+    }
+}
+
+/// A disk that hangs, until this is dropped.
+pub(crate) struct Hanging(Arc<Mutex<State>>);
+
+impl Drop for Hanging {
+    fn drop(&mut self) {
+        // Also while a test fails, perhaps under the lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).hangs = false;
     }
 }
 
@@ -184,7 +206,11 @@ fn answer(request: &[u8], state: &Mutex<State>) -> Option<Vec<u8>> {
     const FORGET: u32 = 2;
     const INTERRUPT: u32 = 36;
     const BATCH_FORGET: u32 = 42;
+    const LOOK: Duration = Duration::from_millis(5);
     let (code, unique) = (u32_at(request, 4), u64_at(request, 8));
+    while code == READ && state.lock().expect("no panic under the lock").hangs {
+        std::thread::sleep(LOOK);
+    }
     if matches!(code, FORGET | INTERRUPT | BATCH_FORGET) {
         return None;
     }
@@ -211,7 +237,7 @@ impl State {
             17 => Ok(vec![0; 80]),
             // RELEASE, FLUSH, DESTROY: nothing is kept of an open file.
             18 | 25 | 38 => Ok(Vec::new()),
-            15 => self.read(u64_at(body, 8) as usize, u32_at(body, 16) as usize),
+            READ => self.read(u64_at(body, 8) as usize, u32_at(body, 16) as usize),
             16 => self.write(u64_at(body, 8) as usize, &body[40..40 + u32_at(body, 16) as usize]),
             20 => self.flush(),
             26 => Ok(begin()),

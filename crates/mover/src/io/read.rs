@@ -117,6 +117,14 @@ pub enum Task {
     },
 }
 
+impl Task {
+    /// True if what comes of it is a parcel.
+    #[must_use]
+    pub fn takes_frame(&self) -> bool {
+        matches!(self, Task::Chunk { .. } | Task::Batch { .. })
+    }
+}
+
 /// A parcel in memory and what came of its items.
 #[derive(Debug)]
 pub struct Loaded {
@@ -153,8 +161,10 @@ pub struct Shared {
     pub root: Dir,
     /// Where frames come from.
     pub pool: Pool,
-    /// News for the session.
-    pub events: mpsc::Sender<ReadEvent>,
+    /// News for the session, with the lane.
+    pub events: mpsc::Sender<(u8, ReadEvent)>,
+    /// Number of the lane: these readers read from one disk.
+    pub lane: u8,
     /// Which I/O may be used.
     pub io: IoChoice,
     /// Bytes of a chunk.
@@ -164,10 +174,26 @@ pub struct Shared {
     /// Time that readers were busy, µs, summed over threads.
     pub busy_us: AtomicU64,
     /// Stop as soon as possible.
-    pub stop: AtomicBool,
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Shared {
+    /// The same for the readers of another disk.
+    #[must_use]
+    pub fn for_lane(&self, lane: u8) -> Shared {
+        Shared {
+            root: self.root.clone(),
+            pool: self.pool.clone(),
+            events: self.events.clone(),
+            lane,
+            io: self.io,
+            chunk_size: self.chunk_size,
+            preserve_all: self.preserve_all,
+            busy_us: AtomicU64::new(0),
+            stop: self.stop.clone(),
+        }
+    }
+
     /// A frame; `None` when the session is over.
     pub(super) fn frame(&self) -> Option<Frame> {
         loop {
@@ -181,8 +207,8 @@ impl Shared {
     }
 
     pub(super) fn tell(&self, event: ReadEvent) {
-        if let Err(gone) = self.events.blocking_send(event)
-            && let ReadEvent::Loaded(loaded) = gone.0
+        if let Err(gone) = self.events.blocking_send((self.lane, event))
+            && let (_, ReadEvent::Loaded(loaded)) = gone.0
         {
             self.pool.give(loaded.frame);
         }

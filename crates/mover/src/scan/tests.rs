@@ -166,7 +166,7 @@ fn through_protocol(events: &[ScanEvent]) {
         }
         match event {
             ScanEvent::Entry(entry, _) => {
-                let index = source.handle_entry(entry.clone());
+                let index = source.handle_entry(entry.clone(), 0);
                 dirs.insert(entry.path.clone(), index);
             }
             ScanEvent::Listed { path, complete } => source.handle_listed(dirs[path], *complete),

@@ -3,13 +3,12 @@
 mod hooks;
 mod scan;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crossbeam_channel::bounded;
 use proto::control::{Bye, Control, CopyOptions, DigestKind, Outcome, ToDestination, ToSource};
 use proto::source::{Finished, Job, Source};
 use proto::{Entry, EntryKind, RelPath};
@@ -18,6 +17,7 @@ use tokio::sync::mpsc;
 
 use self::scan::ToScan;
 use super::hooks::SessionHooks;
+use super::lanes::Lanes;
 use super::sending::Sending;
 use super::tally::Tally;
 use super::{CLOSE, Context, DRAIN, NEWS_MAX, SECOND, SessionError, Steering, TICK, Wire, steered, stopped};
@@ -25,12 +25,11 @@ use crate::digest::DigestValue;
 use crate::event::Event;
 use crate::filter::Filter;
 use crate::frame::{Frame, Pool};
-use crate::io::input::InputReader;
-use crate::io::read::{self, ChunkReader, Loaded, ReadEvent, Running, SourceFile, Task};
+use crate::io::read::{self, Loaded, ReadEvent, Running, SourceFile, Task};
 use crate::link::LinkError;
 use crate::net::NetEvent;
 use crate::report::Outlook;
-use crate::request::{IoChoice, Steer};
+use crate::request::Steer;
 use crate::scan::{ScanEvent, ScanOptions, SourceSpec};
 
 /// Files of up to this many bytes travel whole, in batches. Both ends derive it from the chunk's size.
@@ -39,13 +38,7 @@ pub fn small_max(chunk_size: u32) -> u32 {
     chunk_size / 4
 }
 
-/// Threads that read small files: they wait for the disk, not for a core.
-const BATCH_READERS: usize = 4;
-/// Threads that read chunks where io_uring is not to be had.
-const PLAIN_READERS: usize = 4;
-/// Tasks waiting for readers.
-const TASKS_MAX: usize = 8;
-/// Digests waiting for a reader; the scan waits at this number.
+/// Digests that are to be computed by reading again; the scan waits at this number.
 const LATE_MAX: usize = 4096;
 
 /// What a source session is given beside the context.
@@ -89,7 +82,7 @@ pub struct End {
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let Setup { mut context, from, options, reorder_chunks, every_file } = setup;
     let (news, news_inbox) = mpsc::channel(NEWS_MAX);
-    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&context), io: String::new() };
+    let end = End { tally: Tally::default(), outlook: Outlook::new(&context), io: String::new() };
     let filter = match Filter::new(&options.filters) {
         Ok(filter) => filter,
         Err(error) => return (Err(SessionError::Fatal(error.to_string())), end),
@@ -112,22 +105,27 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         Ok(hooks) => hooks,
         Err(error) => return (Err(error), end),
     };
-    let shared = Arc::new(read::Shared {
+    let stop = Arc::new(AtomicBool::new(false));
+    let shared = read::Shared {
         root: root.clone(),
         pool: pool.clone(),
         events: news,
+        lane: 0,
         io: context.limits.io,
         chunk_size,
         preserve_all: options.preserve_all,
         busy_us: AtomicU64::new(0),
-        stop: AtomicBool::new(false),
-    });
-    let scan = ScanOptions { preserve_all: options.preserve_all, filter, ..ScanOptions::default() };
-    let (readers, to_scan) = match input {
-        None => (Readers::start(&shared, context.limits.io), ToScan::Tree(specs, scan)),
-        Some(input) => (Readers::of_input(&shared, input), ToScan::Input),
+        stop: stop.clone(),
     };
-    end.io = readers.io.clone();
+    let scan = ScanOptions { preserve_all: options.preserve_all, filter, ..ScanOptions::default() };
+    let (started, to_scan) = match input {
+        None => (Lanes::start(shared), ToScan::Tree(specs, scan)),
+        Some(input) => (Lanes::of_input(shared, input), ToScan::Input),
+    };
+    let readers = match started {
+        Ok(readers) => readers,
+        Err(error) => return (Err(SessionError::Os { doing: "starting readers".to_owned(), error }), end),
+    };
     let machine = Source::new(proto::source::Config { chunk_size, small_max: small_max(chunk_size), reorder_chunks });
     let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
     let wire = Wire::new(link, context.limits.timeout);
@@ -145,8 +143,6 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         dirs: HashMap::new(),
         sizes: BTreeMap::new(),
         late_digests: 0,
-        late: VecDeque::new(),
-        held: None,
         digest: options.digest,
         every_file,
         steer: context.steer.clone(),
@@ -164,8 +160,9 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     session.begin_scan();
     let result = session.run().await;
     session.shutdown(&result).await;
-    shared.stop.store(true, Ordering::Relaxed);
-    let Session { end, readers, sending, hooks, .. } = session;
+    stop.store(true, Ordering::Relaxed);
+    let Session { mut end, readers, sending, hooks, .. } = session;
+    end.io = readers.io();
     hooks.finish().await;
     // Threads end when their queues close; joining them keeps the runtime's thread free of surprises.
     let _ = tokio::task::spawn_blocking(move || {
@@ -176,98 +173,24 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     (result, end)
 }
 
-struct Readers {
-    chunks: Option<crossbeam_channel::Sender<Task>>,
-    batches: Option<crossbeam_channel::Sender<Task>>,
-    threads: Vec<std::thread::JoinHandle<()>>,
-    io: String,
-    shared: Arc<read::Shared>,
-    busy_before: AtomicU64,
-}
-
-impl Readers {
-    fn start(shared: &Arc<read::Shared>, io: IoChoice) -> Readers {
-        let (chunks, chunk_queue) = bounded(TASKS_MAX);
-        let (batches, batch_queue) = bounded(TASKS_MAX);
-        let mut threads = Vec::new();
-        let rings = crate::io::rings(io, read::RING_DEPTH, PLAIN_READERS);
-        let io = if rings.iter().all(sys::ring::Ring::is_asynchronous) { "io_uring" } else { "pread" };
-        for (n, ring) in rings.into_iter().enumerate() {
-            let (shared, queue) = (shared.clone(), chunk_queue.clone());
-            let run = move || ChunkReader::new(&shared, ring).run(&queue);
-            threads.extend(std::thread::Builder::new().name(format!("lh-read-{n}")).spawn(run));
-        }
-        for n in 0..BATCH_READERS {
-            let (shared, queue) = (shared.clone(), batch_queue.clone());
-            let run = move || read::read_batches(&shared, &queue);
-            threads.extend(std::thread::Builder::new().name(format!("lh-small-{n}")).spawn(run));
-        }
-        let shared = shared.clone();
-        Readers {
-            chunks: Some(chunks),
-            batches: Some(batches),
-            threads,
-            io: io.to_owned(),
-            shared,
-            busy_before: 0.into(),
-        }
-    }
-
-    /// One thread that reads a pipe.
-    fn of_input(shared: &Arc<read::Shared>, input: OwnedFd) -> Readers {
-        let (chunks, queue) = bounded(TASKS_MAX);
-        let reader = shared.clone();
-        let run = move || InputReader::new(&reader, input).run(&queue);
-        let threads = std::thread::Builder::new().name("lh-input".to_owned()).spawn(run).into_iter().collect();
-        let (io, shared) = ("pipe".to_owned(), shared.clone());
-        Readers { chunks: Some(chunks), batches: None, threads, io, shared, busy_before: 0.into() }
-    }
-
-    /// Time that readers were busy since the last call, per reader, µs.
-    fn busy(&self) -> u64 {
-        let now = self.shared.busy_us.load(Ordering::Relaxed);
-        (now - self.busy_before.swap(now, Ordering::Relaxed)) / self.threads.len().max(1) as u64
-    }
-
-    /// Hands a task to its queue, or gives it back if that is full.
-    fn give(&self, task: Task) -> Result<(), Task> {
-        let queue = if matches!(task, Task::Chunk { .. }) { &self.chunks } else { &self.batches };
-        match queue.as_ref().expect("queues close with the session").try_send(task) {
-            Ok(()) => Ok(()),
-            Err(back) => Err(back.into_inner()),
-        }
-    }
-}
-
-impl Drop for Readers {
-    fn drop(&mut self) {
-        (self.chunks, self.batches) = (None, None);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
-}
-
 struct Session {
     machine: Source,
     wire: Wire,
     sending: Sending,
-    readers: Readers,
+    readers: Lanes,
     /// `None` until the scan begins, and once it has ended.
     scanned: Option<mpsc::Receiver<ScanEvent>>,
     /// What is scanned, until the scan begins.
     to_scan: Option<ToScan>,
     scan_pending: Option<ScanEvent>,
-    news: mpsc::Receiver<ReadEvent>,
+    news: mpsc::Receiver<(u8, ReadEvent)>,
     files: HashMap<u64, Arc<SourceFile>>,
     /// Directories that are announced and not listed.
     dirs: HashMap<RelPath, u64>,
     /// Chunk parcels under way: file and bytes, for the progress.
     sizes: BTreeMap<u64, Vec<(u64, u32)>>,
-    /// Digests to be computed by reading again: asked for, and waiting for a reader.
+    /// Digests to be computed by reading again.
     late_digests: usize,
-    late: VecDeque<Task>,
-    held: Option<Task>,
     digest: Option<DigestKind>,
     every_file: bool,
     context: Context,
@@ -307,7 +230,7 @@ impl Session {
             {
                 return Err(SessionError::Stopped);
             }
-            let scan_room = self.late.len() < LATE_MAX
+            let scan_room = self.late_digests < LATE_MAX
                 && self.machine.has_room()
                 && self.hooks.has_room()
                 && self.scan_pending.is_none()
@@ -345,7 +268,7 @@ impl Session {
         }
         for _ in 0..scan::SCANNED_MAX {
             let room = self.machine.has_room() && self.hooks.has_room();
-            if !room || self.late.len() >= LATE_MAX || self.draining.is_some() {
+            if !room || self.late_digests >= LATE_MAX || self.draining.is_some() {
                 break;
             }
             let Some(scanned) = &mut self.scanned else { break };
@@ -369,31 +292,15 @@ impl Session {
         Ok(())
     }
 
-    /// Gives readers work while their queues have room.
+    /// Gives readers work while there is room for it.
     fn dispatch(&mut self) {
         if self.draining.is_some() {
             return;
         }
-        while let Some(task) = self.late.pop_front() {
-            if let Err(task) = self.readers.give(task) {
-                self.late.push_front(task);
-                break;
-            }
-        }
-        loop {
-            let task = match self.held.take() {
-                Some(task) => task,
-                None => match self.machine.poll_job() {
-                    Some(job) => match self.task(job) {
-                        Some(task) => task,
-                        None => continue,
-                    },
-                    None => return,
-                },
-            };
-            if let Err(task) = self.readers.give(task) {
-                self.held = Some(task);
-                return;
+        self.readers.feed_late();
+        while let Some((lane, job)) = self.machine.poll_job(|lane| self.readers.is_open(lane)) {
+            if let Some(task) = self.task(job) {
+                self.readers.give(lane, task);
             }
         }
     }
@@ -418,7 +325,8 @@ impl Session {
         match event {
             Some(ScanEvent::Entry(entry, place)) => {
                 self.end.tally.entry(&entry);
-                let index = self.machine.handle_entry(entry.clone());
+                let lane = self.readers.of(&entry);
+                let index = self.machine.handle_entry(entry.clone(), lane);
                 if entry.kind == EntryKind::Dir {
                     self.dirs.insert(entry.path.clone(), index);
                 }
@@ -510,9 +418,10 @@ impl Session {
         }
     }
 
-    async fn read(&mut self, news: ReadEvent) {
+    async fn read(&mut self, (lane, news): (u8, ReadEvent)) {
         match news {
             ReadEvent::Loaded(Loaded { mut frame, results }) => {
+                self.readers.back(lane);
                 for (item, read) in results {
                     let changed = match &read {
                         proto::source::Read::Changed(entry) => Some(entry.clone()),
@@ -609,7 +518,8 @@ impl Session {
             }
             _ => {
                 self.late_digests += 1;
-                self.late.push_back(Task::Digest { file, kind });
+                let lane = self.readers.of(&file.entry);
+                self.readers.late(lane, Task::Digest { file, kind });
             }
         }
     }

@@ -44,15 +44,31 @@ pub enum Job {
 }
 
 impl Source {
-    /// The next thing to read. A number of a parcel that was given before means: read it again. The bytes of a
-    /// pipe come from what the runtime kept, with the same answer as the first time.
-    pub fn poll_job(&mut self) -> Option<Job> {
-        while let Some(id) = self.again.pop_front() {
+    /// The next thing to read, and its lane: of those that are `open` now, each in turn. A number of a parcel that was
+    /// given before means: read it again. The bytes of a pipe come from what the runtime kept, with the same answer
+    /// as the first time.
+    pub fn poll_job(&mut self, open: impl Fn(u8) -> bool) -> Option<(u8, Job)> {
+        let (first, count) = (self.next_lane, self.lanes.len());
+        for lane in (first..first + count).map(|n| n % count) {
+            // There are at most LANES_MAX.
+            let number = lane as u8;
+            if open(number)
+                && let Some(job) = self.job_of(lane)
+            {
+                self.next_lane = (lane + 1) % count;
+                return Some((number, job));
+            }
+        }
+        None
+    }
+
+    fn job_of(&mut self, lane: usize) -> Option<Job> {
+        while let Some(id) = self.lanes[lane].again.pop_front() {
             if let Some(job) = self.read_again(id) {
                 return Some(job);
             }
         }
-        while let Some((index, digest)) = self.compare.pop_front() {
+        while let Some((index, digest)) = self.lanes[lane].compare.pop_front() {
             if self.files.get(&index).is_some_and(|f| f.comparing) {
                 return Some(Job::Compare { index, digest });
             }
@@ -61,19 +77,21 @@ impl Source {
             return None;
         }
         // Chunks and batches take turns, so that neither a huge file nor a million tiny ones hold the other up.
-        self.turn = !self.turn;
-        if self.turn { self.chunk().or_else(|| self.batch()) } else { self.batch().or_else(|| self.chunk()) }
+        let turn = !self.lanes[lane].turn;
+        self.lanes[lane].turn = turn;
+        if turn { self.chunk(lane).or_else(|| self.batch(lane)) } else { self.batch(lane).or_else(|| self.chunk(lane)) }
     }
 
     /// Puts a file that is wanted in the queue that is right for it.
     pub(super) fn enqueue(&mut self, index: u64) {
         let Some(file) = self.files.get_mut(&index) else { return };
         let missing = file.todo.as_ref().is_some_and(|todo| !todo.is_empty());
+        let lane = &mut self.lanes[usize::from(file.lane)];
         match (missing, is_small(&self.config, &file.entry)) {
             // Everything is there already; only the end is missing.
             (false, _) => self.end_of(index),
-            (true, true) => self.small.push_back(index),
-            (true, false) => self.big.push_back(index),
+            (true, true) => lane.small.push_back(index),
+            (true, false) => lane.big.push_back(index),
         }
     }
 
@@ -95,14 +113,14 @@ impl Source {
         }
     }
 
-    fn chunk(&mut self) -> Option<Job> {
+    fn chunk(&mut self, lane: usize) -> Option<Job> {
         let chunk_size = u64::from(self.config.chunk_size);
-        while let Some(&index) = self.big.front() {
+        while let Some(&index) = self.lanes[lane].big.front() {
             let window = self.window(index);
             let file = self.files.get_mut(&index).filter(|f| f.failed.is_none() && !is_small(&self.config, &f.entry));
             let next = file.and_then(|f| Some((f.todo.as_ref()?.ranges().first()?.start, f)));
             let Some((chunk, file)) = next else {
-                self.big.pop_front();
+                self.lanes[lane].big.pop_front();
                 continue;
             };
             if window.is_some_and(|end| chunk >= end) {
@@ -113,7 +131,7 @@ impl Source {
             let offset = chunk * chunk_size;
             let len = file.entry.size().map_or(chunk_size, |size| (size - offset.min(size)).min(chunk_size)) as u32;
             let item = Item { index, generation: file.generation, offset, len };
-            return Some(Job::Chunk { parcel: self.parcel(vec![item], false), item });
+            return Some(Job::Chunk { parcel: self.parcel(lane, vec![item], false), item });
         }
         None
     }
@@ -129,12 +147,12 @@ impl Source {
         Some(lowest.map_or(u64::MAX, |chunk| chunk.saturating_add(limit)))
     }
 
-    fn batch(&mut self) -> Option<Job> {
+    fn batch(&mut self, lane: usize) -> Option<Job> {
         let (mut items, mut bytes) = (Vec::new(), 0);
-        while let Some(&index) = self.small.front() {
+        while let Some(&index) = self.lanes[lane].small.front() {
             let wanted = |f: &&mut File| f.failed.is_none() && f.todo.as_ref().is_some_and(|t| !t.is_empty());
             let Some(file) = self.files.get_mut(&index).filter(wanted) else {
-                self.small.pop_front();
+                self.lanes[lane].small.pop_front();
                 continue;
             };
             let len = file.entry.size().expect("small files have a size");
@@ -146,18 +164,19 @@ impl Source {
             file.todo = Some(ChunkSet::new());
             file.reading += 1;
             items.push(Item { index, generation: file.generation, offset: 0, len: len as u32 });
-            self.small.pop_front();
+            self.lanes[lane].small.pop_front();
         }
         if items.is_empty() {
             return None;
         }
-        Some(Job::Batch { parcel: self.parcel(items.clone(), true), items })
+        Some(Job::Batch { parcel: self.parcel(lane, items.clone(), true), items })
     }
 
-    fn parcel(&mut self, items: Vec<Item>, batch: bool) -> u64 {
+    fn parcel(&mut self, lane: usize, items: Vec<Item>, batch: bool) -> u64 {
         let id = self.next_parcel;
         self.next_parcel += 1;
-        self.parcels.insert(id, Parcel { items, stream: None, batch, repairs: 0, queued: false });
+        let lane = lane as u8;
+        self.parcels.insert(id, Parcel { items, lane, stream: None, batch, repairs: 0, queued: false });
         id
     }
 }

@@ -12,6 +12,11 @@ fn source(reorder_chunks: Option<u32>) -> Source {
     Source::new(Config { chunk_size: CHUNK, small_max: 8, reorder_chunks })
 }
 
+/// The next job of whichever lane.
+fn job(source: &mut Source) -> Option<Job> {
+    source.poll_job(|_| true).map(|(_, job)| job)
+}
+
 fn file(size: u64) -> Entry {
     let kind = EntryKind::File(Identity { size, ..Identity::default() });
     Entry {
@@ -27,10 +32,11 @@ fn file(size: u64) -> Entry {
 /// What may happen to a source, by its destination or by its own runtime.
 #[derive(Debug, Clone)]
 enum Happens {
-    Entry(Entry),
+    Entry(Entry, u8),
     Flush,
     Message(ToSource),
-    PollJob,
+    /// One lane has no room.
+    PollJob(u8),
     /// A reader comes back with the n-th item that is out.
     Read(usize, Read),
     Compared(u64, Result<bool, String>),
@@ -77,10 +83,10 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => prop::collection::vec((index(), outcome), 0..3).prop_map(ToSource::Done),
     ];
     prop_oneof![
-        3 => entry().prop_map(Happens::Entry),
+        3 => (entry(), 0u8..3).prop_map(|(entry, lane)| Happens::Entry(entry, lane)),
         2 => Just(Happens::Flush),
         6 => message.prop_map(Happens::Message),
-        6 => Just(Happens::PollJob),
+        6 => (0u8..4).prop_map(Happens::PollJob),
         6 => (0usize..8, read).prop_map(|(n, read)| Happens::Read(n, read)),
         1 => (index(), prop_oneof![any::<bool>().prop_map(Ok), Just(Err("no".into()))]).prop_map(|(i, same)| Happens::Compared(i, same)),
         1 => index().prop_map(Happens::Fail),
@@ -97,13 +103,13 @@ proptest! {
         let (mut out, mut done, mut entries) = (Vec::new(), BTreeSet::new(), 0);
         for happens in story {
             match happens {
-                Happens::Entry(entry) => { source.handle_entry(entry); entries += 1; }
+                Happens::Entry(entry, lane) => { source.handle_entry(entry, lane); entries += 1; }
                 Happens::Flush => source.flush(),
                 Happens::Message(message) => drop(source.handle_message(message)),
-                Happens::PollJob => match source.poll_job() {
-                    Some(Job::Chunk { parcel, item }) => out.push((parcel, item)),
-                    Some(Job::Batch { parcel, items }) => out.extend(items.into_iter().map(|item| (parcel, item))),
-                    Some(Job::Compare { .. }) | None => {}
+                Happens::PollJob(shut) => match source.poll_job(|lane| lane != shut) {
+                    Some((_, Job::Chunk { parcel, item })) => out.push((parcel, item)),
+                    Some((_, Job::Batch { parcel, items })) => out.extend(items.into_iter().map(|item| (parcel, item))),
+                    Some((_, Job::Compare { .. })) | None => {}
                 },
                 Happens::Read(n, read) => if n < out.len() {
                     let (parcel, item) = out.swap_remove(n);
@@ -120,7 +126,7 @@ proptest! {
             }
             prop_assert_eq!(source.files.len() + done.len(), entries, "every entry is outstanding or done");
             prop_assert_eq!(source.outstanding_bytes, source.files.values().map(|f| f.entry.weight()).sum::<usize>());
-            prop_assert!(source.again.len() <= source.next_parcel as usize, "each parcel is queued once");
+            prop_assert!(source.lanes.iter().map(|l| l.again.len()).sum::<usize>() <= source.next_parcel as usize, "each parcel is queued once");
             prop_assert!(source.parcels.values().all(|p| !p.items.is_empty()), "no parcel is empty");
         }
     }
@@ -128,7 +134,7 @@ proptest! {
 
 fn announced(entries: impl IntoIterator<Item = Entry>) -> Source {
     let mut source = source(None);
-    entries.into_iter().for_each(|entry| _ = source.handle_entry(entry));
+    entries.into_iter().for_each(|entry| _ = source.handle_entry(entry, 0));
     source.flush();
     source
 }
@@ -136,7 +142,7 @@ fn announced(entries: impl IntoIterator<Item = Entry>) -> Source {
 #[test]
 fn what_was_not_told_cannot_be_spoken_of() {
     let mut source = source(None);
-    source.handle_entry(file(1));
+    source.handle_entry(file(1), 0);
     let wants = || ToSource::Wants(vec![(0, Want::All)]);
     assert_eq!(source.handle_message(wants()), Err(ProtocolError::Entry(0)));
     assert_eq!(source.handle_message(ToSource::Done(vec![(0, Outcome::Placed)])), Err(ProtocolError::Entry(0)));
@@ -149,7 +155,7 @@ fn what_was_not_told_cannot_be_spoken_of() {
 fn pages_and_outstanding_entries_are_bounded() {
     let mut source = source(None);
     while source.has_room() {
-        source.handle_entry(file(0));
+        source.handle_entry(file(0), 0);
     }
     assert_eq!(source.outstanding(), OUTSTANDING_ENTRIES_MAX);
     source.flush();
@@ -181,9 +187,9 @@ fn large_attributes_do_not_break_a_page() {
 fn reading_ends_while_nothing_is_acknowledged() {
     let mut source = announced([file(u64::MAX)]);
     source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
-    assert_eq!(std::iter::from_fn(|| source.poll_job()).count(), PARCELS_UNLANDED_MAX);
+    assert_eq!(std::iter::from_fn(|| job(&mut source)).count(), PARCELS_UNLANDED_MAX);
     source.handle_message(ToSource::Landed(vec![7])).unwrap();
-    assert!(source.poll_job().is_some() && source.poll_job().is_none());
+    assert!(job(&mut source).is_some() && job(&mut source).is_none());
 }
 
 /// A parcel that arrives corrupt each time is given up, as corrupt, in the state that was sent.
@@ -193,7 +199,7 @@ fn repairs_are_bounded() {
     source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
     let mut parcels = BTreeSet::new();
     let mut sent = 0;
-    while let Some(Job::Chunk { parcel, item }) = source.poll_job() {
+    while let Some(Job::Chunk { parcel, item }) = job(&mut source) {
         assert!(source.handle_read(parcel, item, Read::Whole));
         source.handle_sent(parcel, 1);
         parcels.insert(parcel);
@@ -212,7 +218,7 @@ fn repairs_are_bounded() {
 fn repairs_of_an_old_state_do_not_count() {
     let mut source = announced([file(20)]);
     source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
-    let jobs: Vec<Job> = std::iter::from_fn(|| source.poll_job()).collect();
+    let jobs: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
     let [Job::Chunk { parcel, item }, Job::Chunk { parcel: other, item: next }, ..] = jobs[..] else {
         panic!("{jobs:?}")
     };
@@ -229,7 +235,7 @@ fn restarts_are_bounded() {
     let mut reads = 0;
     loop {
         source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
-        let Some(Job::Batch { parcel, items }) = source.poll_job() else { panic!("nothing to read") };
+        let Some(Job::Batch { parcel, items }) = job(&mut source) else { panic!("nothing to read") };
         assert!(!source.handle_read(parcel, items[0], Read::Changed(Box::new(file(1)))));
         reads += 1;
         match std::iter::from_fn(|| source.poll_message()).last() {
@@ -272,7 +278,7 @@ fn chunks_and_batches() {
     let mut source = announced([file(17), file(0), file(8), file(1)]);
     let all = (0..4).map(|index| (index, Want::All)).collect();
     source.handle_message(ToSource::Wants(all)).unwrap();
-    let jobs: Vec<Job> = std::iter::from_fn(|| source.poll_job()).collect();
+    let jobs: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
     let shape: Vec<Vec<(u64, u64, u32)>> = jobs
         .iter()
         .map(|job| match job {
@@ -291,14 +297,14 @@ fn what_has_landed_is_not_sent_again() {
     for size in [8, 16] {
         let mut source = announced([file(size)]);
         source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
-        let jobs: Vec<Job> = std::iter::from_fn(|| source.poll_job()).collect();
+        let jobs: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
         for job in &jobs {
             let (parcel, item) = only_item(job);
             assert!(source.handle_read(parcel, item, Read::Whole));
             source.handle_sent(parcel, 1);
         }
         source.handle_stream_lost(1);
-        let again: Vec<Job> = std::iter::from_fn(|| source.poll_job()).collect();
+        let again: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
         assert_eq!(again, jobs);
         source.handle_message(ToSource::Landed(again.iter().map(|job| only_item(job).0).collect())).unwrap();
         while source.poll_message().is_some() {}
@@ -306,7 +312,7 @@ fn what_has_landed_is_not_sent_again() {
             let (parcel, item) = only_item(job);
             assert!(!source.handle_read(parcel, item, Read::Changed(Box::new(file(30)))));
         }
-        assert_eq!((source.poll_message(), source.poll_job(), source.unlanded()), (None, None, 0));
+        assert_eq!((source.poll_message(), job(&mut source), source.unlanded()), (None, None, 0));
     }
 }
 
@@ -315,12 +321,12 @@ fn what_has_landed_is_not_sent_again() {
 fn a_file_that_shrinks_changes_queues() {
     let mut source = announced([file(30)]);
     source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
-    let (parcel, item) = only_item(&source.poll_job().unwrap());
+    let (parcel, item) = only_item(&job(&mut source).unwrap());
     // Of the rest some is still queued as chunks, and it is the turn of chunks.
-    assert!(source.poll_job().is_some());
+    assert!(job(&mut source).is_some());
     assert!(!source.handle_read(parcel, item, Read::Changed(Box::new(file(3)))));
     source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
-    let jobs: Vec<Job> = std::iter::from_fn(|| source.poll_job()).collect();
+    let jobs: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
     assert!(matches!(&jobs[..], [Job::Batch { .. }]), "{jobs:?}");
 }
 
@@ -329,11 +335,11 @@ fn a_file_that_shrinks_changes_queues() {
 fn the_state_that_was_placed_is_reported() {
     let mut source = announced([file(8)]);
     source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
-    let (parcel, item) = only_item(&source.poll_job().unwrap());
+    let (parcel, item) = only_item(&job(&mut source).unwrap());
     source.handle_read(parcel, item, Read::Whole);
     source.handle_sent(parcel, 1);
     source.handle_stream_lost(1);
-    assert!(source.poll_job().is_some());
+    assert!(job(&mut source).is_some());
     assert!(!source.handle_read(parcel, item, Read::Changed(Box::new(file(30)))));
     source.handle_message(ToSource::Done(vec![(0, Outcome::Placed)])).unwrap();
     assert_eq!(source.poll_finished().unwrap().entry, file(8));
@@ -345,4 +351,68 @@ fn only_item(job: &Job) -> (u64, Item) {
         Job::Batch { parcel, items } if items.len() == 1 => (*parcel, items[0]),
         other => panic!("{other:?}"),
     }
+}
+
+/// Reads all there is on the lanes that are open; gives the ranges, each with its lane.
+fn read_all(source: &mut Source, open: impl Fn(u8) -> bool) -> Vec<(u8, Item)> {
+    let mut read = Vec::new();
+    while let Some((lane, job)) = source.poll_job(&open) {
+        let (parcel, items) = match job {
+            Job::Chunk { parcel, item } => (parcel, vec![item]),
+            Job::Batch { parcel, items } => (parcel, items),
+            Job::Compare { .. } => panic!("nothing to compare"),
+        };
+        for item in items {
+            assert!(source.handle_read(parcel, item, Read::Whole));
+            read.push((lane, item));
+        }
+        source.handle_sent(parcel, u16::from(lane));
+    }
+    read
+}
+
+proptest! {
+    /// A lane that is never open holds up no other; once it is, nothing is lost and nothing was read twice.
+    #[test]
+    fn a_stuck_lane_holds_up_no_other(
+        files in prop::collection::vec((0u64..60, 0u8..2 * LANES_MAX), 1..40),
+        stuck in 0..LANES_MAX,
+        lost in 0..LANES_MAX,
+    ) {
+        let mut source = source(None);
+        files.iter().for_each(|&(size, lane)| _ = source.handle_entry(file(size), lane));
+        source.flush();
+        let all = (0..files.len() as u64).map(|index| (index, Want::All)).collect();
+        source.handle_message(ToSource::Wants(all)).unwrap();
+        let free = read_all(&mut source, |lane| lane != stuck);
+        prop_assert!(free.iter().all(|(lane, _)| *lane != stuck));
+        let rest = read_all(&mut source, |_| true);
+        prop_assert!(rest.iter().all(|(lane, _)| *lane == stuck), "others were held up");
+        let mut covered = vec![0; files.len()];
+        let mut seen = BTreeSet::new();
+        for (lane, item) in free.iter().chain(&rest) {
+            let index = item.index as usize;
+            prop_assert_eq!(*lane, files[index].1 % LANES_MAX);
+            prop_assert!(seen.insert((item.index, item.offset)), "{:?} is read twice", item);
+            covered[index] += u64::from(item.len);
+        }
+        prop_assert_eq!(covered, files.iter().map(|(size, _)| *size).collect::<Vec<_>>());
+        // What is read again keeps its lane.
+        source.handle_stream_lost(lost.into());
+        prop_assert!(source.poll_job(|lane| lane != lost).is_none());
+        let again = read_all(&mut source, |_| true);
+        let of_lane = |lane: u8| free.iter().chain(&rest).filter(|(l, _)| *l == lane).count();
+        prop_assert_eq!(again.len(), of_lane(lost));
+    }
+}
+
+/// Lanes that are open take turns, however much one of them has.
+#[test]
+fn lanes_take_turns() {
+    let mut source = source(None);
+    [(80, 0), (24, 2), (24, 1)].into_iter().for_each(|(size, lane)| _ = source.handle_entry(file(size), lane));
+    source.flush();
+    source.handle_message(ToSource::Wants((0..3).map(|index| (index, Want::All)).collect())).unwrap();
+    let lanes: Vec<u8> = std::iter::from_fn(|| source.poll_job(|_| true)).map(|(lane, _)| lane).collect();
+    assert_eq!(lanes, [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0]);
 }

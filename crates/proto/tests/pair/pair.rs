@@ -17,6 +17,8 @@ use crate::world::{CHUNK, SMALL, Step, World, bytes};
 
 /// Steps that no case comes near; one that gets here goes round in circles.
 const STEPS_MAX: u32 = 200_000;
+/// Lanes that entries are spread over.
+const LANES: usize = 3;
 
 /// A job at the readers.
 struct Reading {
@@ -274,7 +276,8 @@ impl Pair {
             Some(Step::Entry(entry)) => {
                 let is_file = matches!(entry.kind, EntryKind::File(_));
                 let entry = if is_file { self.world.entry_now(&entry.path) } else { entry };
-                self.indexes.insert(entry.path.clone(), self.source.handle_entry(entry));
+                let lane = (self.walked % LANES) as u8;
+                self.indexes.insert(entry.path.clone(), self.source.handle_entry(entry, lane));
             }
             Some(Step::Listed(path, complete)) => self.source.handle_listed(self.indexes[&path], complete),
             None => self.source.handle_scan_end(),
@@ -302,7 +305,10 @@ impl Pair {
     }
 
     fn job(&mut self) -> bool {
-        let (parcel, items, batch) = match self.source.poll_job() {
+        // One lane may have no room; when the others have nothing, it has room again.
+        let shut = self.rng.below(LANES as u64 + 1) as u8;
+        let job = self.source.poll_job(|lane| lane != shut).or_else(|| self.source.poll_job(|_| true));
+        let (parcel, items, batch) = match job.map(|(_, job)| job) {
             None => return false,
             Some(Job::Chunk { parcel, item }) => (parcel, vec![item], false),
             Some(Job::Batch { parcel, items }) => (parcel, items, true),

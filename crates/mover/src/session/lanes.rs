@@ -1,0 +1,381 @@
+//! The readers of a source session: one pool of threads for each disk.
+//!
+//! A disk that is slow, or answers no more, keeps its own readers and its own tasks waiting, and no others: what it
+//! may hold of the frames is bounded too. What the session hands out and gets back passes here, in its one task;
+//! the readers of different disks share the pool of frames and nothing else.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{Builder, JoinHandle};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use proto::source::LANES_MAX;
+use proto::{Entry, EntryKind};
+use sys::device::Device;
+
+use crate::io::input::InputReader;
+use crate::io::read::{self, ChunkReader, Task};
+
+/// Threads that read small files of one disk: they wait for the disk, not for a core.
+const BATCH_READERS: usize = 4;
+/// Threads that read chunks of one disk where io_uring is not to be had.
+const PLAIN_READERS: usize = 4;
+/// Tasks waiting for the readers of one disk, of each kind.
+const TASKS_MAX: usize = 8;
+/// Devices whose lane is remembered. Further ones are spread over the lanes there are: who has so many mounts has
+/// them on few disks, and they are not looked up again for each entry.
+const DEVICES_MAX: usize = 1024;
+
+/// What does the work beneath a file.
+#[derive(Debug, PartialEq, Eq)]
+enum Disk {
+    /// A block device in `/sys`.
+    Block(String),
+    /// By its number: network file systems, overlays, tmpfs, file systems over several disks.
+    Other(u64),
+}
+
+impl Disk {
+    fn of(device: u64) -> Disk {
+        Device::by_id(device).physical.map_or(Disk::Other(device), Disk::Block)
+    }
+}
+
+/// The readers of one disk.
+struct Lane {
+    /// None until the first file is seen.
+    disk: Option<Disk>,
+    /// `None` once the session is over.
+    chunks: Option<Sender<Task>>,
+    batches: Option<Sender<Task>>,
+    threads: Vec<JoinHandle<()>>,
+    io: &'static str,
+    shared: Arc<read::Shared>,
+    /// Parcels that were given to readers and have not come back: each has a frame, or will take one.
+    out: usize,
+    /// Digests that wait for room in the queue.
+    late: VecDeque<Task>,
+    busy_before: AtomicU64,
+}
+
+impl Lane {
+    /// # Errors
+    /// When the system gives no thread.
+    fn start(shared: Arc<read::Shared>) -> io::Result<Lane> {
+        let (chunks, chunk_queue) = bounded(TASKS_MAX);
+        let (batches, batch_queue) = bounded(TASKS_MAX);
+        let rings = crate::io::rings(shared.io, read::RING_DEPTH, PLAIN_READERS);
+        let io = if rings.iter().all(sys::ring::Ring::is_asynchronous) { "io_uring" } else { "pread" };
+        let mut lane = Lane::without_threads(shared, chunks, Some(batches), io);
+        let number = lane.shared.lane;
+        for (n, ring) in rings.into_iter().enumerate() {
+            let run = move |shared: &read::Shared, queue: &_| ChunkReader::new(shared, ring).run(queue);
+            lane.spawn(format!("lh-read-{number}-{n}"), &chunk_queue, run)?;
+        }
+        for n in 0..BATCH_READERS {
+            lane.spawn(format!("lh-small-{number}-{n}"), &batch_queue, read::read_batches)?;
+        }
+        Ok(lane)
+    }
+
+    /// One thread that reads a pipe.
+    fn of_input(shared: Arc<read::Shared>, input: OwnedFd) -> io::Result<Lane> {
+        let (chunks, queue) = bounded(TASKS_MAX);
+        let mut lane = Lane::without_threads(shared, chunks, None, "pipe");
+        lane.spawn("lh-input".to_owned(), &queue, move |shared, queue| InputReader::new(shared, input).run(queue))?;
+        Ok(lane)
+    }
+
+    fn without_threads(
+        shared: Arc<read::Shared>,
+        chunks: Sender<Task>,
+        batches: Option<Sender<Task>>,
+        io: &'static str,
+    ) -> Lane {
+        let (threads, late) = (Vec::new(), VecDeque::new());
+        Lane { disk: None, chunks: Some(chunks), batches, threads, io, shared, out: 0, late, busy_before: 0.into() }
+    }
+
+    fn spawn(
+        &mut self,
+        name: String,
+        queue: &Receiver<Task>,
+        run: impl FnOnce(&read::Shared, &Receiver<Task>) + Send + 'static,
+    ) -> io::Result<()> {
+        let (shared, queue) = (self.shared.clone(), queue.clone());
+        self.threads.push(Builder::new().name(name).spawn(move || run(&shared, &queue))?);
+        Ok(())
+    }
+
+    fn has_room(&self) -> bool {
+        [&self.chunks, &self.batches].into_iter().flatten().all(|queue| !queue.is_full())
+    }
+
+    fn give(&mut self, task: Task) {
+        self.out += usize::from(task.takes_frame());
+        let queue = if matches!(task, Task::Chunk { .. }) { &self.chunks } else { &self.batches };
+        let queue = queue.as_ref().expect("there is a queue for what there is to read, until the session is over");
+        // The session is the only one that fills it, and has seen the room. Readers that have failed take the task
+        // with them; the session ends by its own means.
+        let _ = queue.try_send(task);
+    }
+
+    /// Time that its readers were busy since the last call, per reader, µs.
+    fn busy(&self) -> u64 {
+        let now = self.shared.busy_us.load(Ordering::Relaxed);
+        (now - self.busy_before.swap(now, Ordering::Relaxed)) / self.threads.len().max(1) as u64
+    }
+
+    fn close(&mut self) {
+        (self.chunks, self.batches) = (None, None);
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.close();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// All readers of a session.
+pub struct Lanes {
+    /// By number; at least one, at most [`LANES_MAX`].
+    lanes: Vec<Lane>,
+    devices: BTreeMap<u64, u8>,
+    /// Frames of the pool.
+    frames: usize,
+}
+
+impl Lanes {
+    /// Readers for the first disk; those of others start when the first file of such a disk is seen.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start(shared: read::Shared) -> io::Result<Lanes> {
+        let frames = shared.pool.count();
+        Ok(Lanes { lanes: vec![Lane::start(Arc::new(shared))?], devices: BTreeMap::new(), frames })
+    }
+
+    /// The one reader of a pipe.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn of_input(shared: read::Shared, input: OwnedFd) -> io::Result<Lanes> {
+        let frames = shared.pool.count();
+        Ok(Lanes { lanes: vec![Lane::of_input(Arc::new(shared), input)?], devices: BTreeMap::new(), frames })
+    }
+
+    /// The lane on which an entry is read: that of its disk.
+    pub fn of(&mut self, entry: &Entry) -> u8 {
+        let EntryKind::File(identity) = &entry.kind else { return 0 };
+        let device = identity.dev;
+        if let Some(&lane) = self.devices.get(&device) {
+            return lane;
+        }
+        let shared_by_all = (self.devices.len() % self.lanes.len()) as u8;
+        if self.devices.len() >= DEVICES_MAX {
+            return (device % self.lanes.len() as u64) as u8;
+        }
+        let lane = self.of_disk(Disk::of(device)).unwrap_or(shared_by_all);
+        self.devices.insert(device, lane);
+        lane
+    }
+
+    /// The lane of a disk, a new one if need be; none if it has to share one.
+    fn of_disk(&mut self, disk: Disk) -> Option<u8> {
+        let known = self.lanes.iter().position(|lane| lane.disk.as_ref().is_none_or(|known| *known == disk));
+        let lane = match known {
+            Some(lane) => lane,
+            None if self.lanes.len() < usize::from(LANES_MAX) => {
+                let number = self.lanes.len() as u8;
+                match Lane::start(Arc::new(self.lanes[0].shared.for_lane(number))) {
+                    Ok(lane) => self.lanes.push(lane),
+                    Err(error) => {
+                        tracing::warn!(?disk, %error, "no readers of its own");
+                        return None;
+                    }
+                }
+                self.lanes.len() - 1
+            }
+            None => return None,
+        };
+        self.lanes[lane].disk = Some(disk);
+        Some(lane as u8)
+    }
+
+    /// True if a task for this lane finds room.
+    ///
+    /// A lane may have as many parcels out as leave an equal share of the frames to each other lane and one to spare
+    /// for the next; all together no more than there are frames. So a disk that hangs cannot hold them all, and a
+    /// reader that waits for a frame waits for the network only, not for another reader.
+    #[must_use]
+    pub fn is_open(&self, lane: u8) -> bool {
+        let share = (self.frames / (self.lanes.len() + 1)).max(1);
+        let out: usize = self.lanes.iter().map(|lane| lane.out).sum();
+        let lane = &self.lanes[usize::from(lane)];
+        lane.has_room() && lane.out < share && out < self.frames
+    }
+
+    /// Hands a task to a lane that is open.
+    pub fn give(&mut self, lane: u8, task: Task) {
+        self.lanes[usize::from(lane)].give(task);
+    }
+
+    /// A parcel has come back from a lane.
+    pub fn back(&mut self, lane: u8) {
+        let lane = &mut self.lanes[usize::from(lane)];
+        debug_assert!(lane.out > 0, "a parcel comes back once");
+        lane.out = lane.out.saturating_sub(1);
+    }
+
+    /// Takes a digest that is to be computed when there is room.
+    pub fn late(&mut self, lane: u8, task: Task) {
+        self.lanes[usize::from(lane)].late.push_back(task);
+    }
+
+    /// Hands late digests to readers that have room.
+    pub fn feed_late(&mut self) {
+        for lane in &mut self.lanes {
+            while lane.has_room()
+                && let Some(task) = lane.late.pop_front()
+            {
+                lane.give(task);
+            }
+        }
+    }
+
+    /// Time that the readers of the busiest lane were busy since the last call, per reader, µs: a copy goes no
+    /// faster than the slowest disk.
+    #[must_use]
+    pub fn busy(&self) -> u64 {
+        self.lanes.iter().map(Lane::busy).max().unwrap_or(0)
+    }
+
+    /// How files are read; both ways if not all lanes got the better one.
+    #[must_use]
+    pub fn io(&self) -> String {
+        let mut ways: Vec<&str> = self.lanes.iter().map(|lane| lane.io).collect();
+        ways.sort_unstable();
+        ways.dedup();
+        ways.join(", ")
+    }
+}
+
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        // All are told before the first is waited for.
+        self.lanes.iter_mut().for_each(Lane::close);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use proto::source::Item;
+    use proto::{Identity, RelPath, Time};
+    use sys::file::Dir;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::frame::Pool;
+    use crate::io::read::{ReadEvent, SourceFile};
+    use crate::request::IoChoice;
+    use crate::scan::{SourceRef, identity_of};
+
+    const FRAMES: usize = 8;
+    const CHUNK: u32 = 4096;
+
+    fn lanes(dir: &std::path::Path) -> (Lanes, Pool, mpsc::Receiver<(u8, ReadEvent)>) {
+        let pool = Pool::new(FRAMES, CHUNK as usize, Vec::new()).unwrap();
+        let (events, news) = mpsc::channel(FRAMES);
+        let shared = read::Shared {
+            root: Dir::open(dir).unwrap(),
+            pool: pool.clone(),
+            events,
+            lane: 0,
+            io: IoChoice::Posix,
+            chunk_size: CHUNK,
+            preserve_all: false,
+            busy_us: AtomicU64::new(0),
+            stop: Arc::new(AtomicBool::new(false)),
+        };
+        (Lanes::start(shared).unwrap(), pool, news)
+    }
+
+    fn entry(identity: Identity) -> Entry {
+        let path = RelPath::new("f").unwrap();
+        Entry {
+            path,
+            kind: EntryKind::File(identity),
+            mode: 0,
+            mtime: Time::default(),
+            owner: None,
+            xattrs: Vec::new(),
+        }
+    }
+
+    /// On a device of this number; those of major 0 have nothing in `/sys`.
+    fn on(dev: u64) -> Entry {
+        entry(Identity { dev, ..Identity::default() })
+    }
+
+    #[test]
+    fn each_disk_has_a_lane_until_there_are_too_many() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut lanes, ..) = lanes(dir.path());
+        assert_eq!(lanes.of(&Entry { kind: EntryKind::Stream, ..on(0) }), 0);
+        let numbers = |lanes: &mut Lanes| (1..=3 * LANES_MAX).map(|n| lanes.of(&on(n.into()))).collect::<Vec<_>>();
+        let first = numbers(&mut lanes);
+        let own: Vec<u8> = (0..LANES_MAX).collect();
+        assert_eq!(first[..usize::from(LANES_MAX)], own);
+        assert!(first.iter().all(|lane| *lane < LANES_MAX), "{first:?}");
+        assert!(own.iter().all(|lane| first[usize::from(LANES_MAX)..].contains(lane)), "not spread: {first:?}");
+        assert_eq!(numbers(&mut lanes), first);
+        assert_eq!((lanes.lanes.len(), lanes.io().as_str()), (usize::from(LANES_MAX), "pread"));
+        (0..2 * DEVICES_MAX as u64).for_each(|n| _ = lanes.of(&on(100 + n)));
+        assert_eq!(lanes.devices.len(), DEVICES_MAX);
+    }
+
+    /// A lane that gets no further keeps its share of the frames and no more; the tasks of both come back.
+    #[test]
+    fn a_lane_has_a_share_of_the_frames() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("f"), [7; CHUNK as usize]).unwrap();
+        let (mut lanes, pool, mut news) = lanes(dir.path());
+        assert_eq!((lanes.of(&on(1)), lanes.of(&on(2))), (0, 1));
+        let entry = entry(identity_of(&Dir::open(dir.path()).unwrap().stat(b"f").unwrap()));
+        let place = SourceRef { path: b"f".to_vec() };
+        let file = Arc::new(SourceFile { index: 0, generation: 0, place, entry, digest: None });
+        let item = Item { index: 0, generation: 0, offset: 0, len: CHUNK };
+        let task = |parcel| Task::Chunk { parcel, item, file: file.clone() };
+        // No reader gets a frame meanwhile.
+        let held: Vec<_> = std::iter::from_fn(|| pool.try_take()).collect();
+        let share = FRAMES as u64 / 3;
+        for parcel in 0..share {
+            assert!(lanes.is_open(0));
+            lanes.give(0, task(parcel));
+        }
+        assert!(!lanes.is_open(0) && lanes.is_open(1), "the first lane has its share, the other all of its own");
+        lanes.give(1, task(share));
+        held.into_iter().for_each(|frame| pool.give(frame));
+        let mut came = Vec::new();
+        for _ in 0..=share {
+            let (lane, ReadEvent::Loaded(loaded)) = news.blocking_recv().unwrap() else { panic!("not a parcel") };
+            assert_eq!(loaded.results, [(item, proto::source::Read::Whole)]);
+            lanes.back(lane);
+            came.push((loaded.frame.parcel, lane));
+            pool.give(loaded.frame);
+        }
+        came.sort_unstable();
+        assert_eq!(came, [(0, 0), (1, 0), (2, 1)]);
+        assert!(lanes.is_open(0) && lanes.is_open(1));
+        assert_eq!(pool.free(), FRAMES);
+    }
+}

@@ -272,6 +272,7 @@ fn what_is_left_out_is_no_failure() {
     assert_eq!((finished.outcome, finished.changed), (Outcome::Kept, false));
 }
 
+/// Big and small take turns, and a file of exactly a chunk is not cut.
 #[test]
 fn chunks_and_batches() {
     let mut source = announced([file(17), file(0), file(8), file(1)]);

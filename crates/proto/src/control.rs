@@ -381,6 +381,13 @@ pub enum ToDestination {
         /// The new entry.
         entry: Entry,
     },
+    /// Chunks of a file that are holes as a whole: they read as zeros, and no parcel carries them.
+    Holes {
+        /// Index of the file.
+        index: u64,
+        /// The chunks; none of them was there, landed or told before.
+        chunks: ChunkSet,
+    },
 }
 
 /// What came of reading a file.

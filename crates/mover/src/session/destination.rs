@@ -253,6 +253,7 @@ impl Session {
         let (commits, commit_queue) = bounded::<Commit>(WORK_MAX);
         if let Some(journal) = &journal {
             let committer = Committer {
+                chunk_size: u64::from(chunk_size),
                 place: place.clone(),
                 targets: targets.clone(),
                 journal: journal.clone(),
@@ -395,7 +396,7 @@ impl Session {
                 self.end.tally.restarted(index);
                 self.ask(Ask::Discard(index));
             }
-            Action::Publish { index, size } => self.give(Commit::Publish { index, size }),
+            Action::Publish { index, size, holes } => self.give(Commit::Publish { index, size, holes }),
             Action::Refresh { index } => self.give(Commit::Refresh { index }),
             Action::Delete { dir, keep } if !self.setup_options.dry_run => self.give(Commit::Delete { dir, keep }),
             Action::Delete { .. } => {}
@@ -425,7 +426,11 @@ impl Session {
         match message {
             Control::Source(message) => {
                 self.learn(&message).await;
+                let holes = self.told_holes(&message);
                 self.machine.handle_message(message).map_err(|e| LinkError::Protocol(e.to_string()))?;
+                if let Some((index, bytes)) = holes {
+                    self.end.tally.landed(index, bytes);
+                }
             }
             Control::Bye(bye) => self.bye = Some(bye),
             Control::Refused(why) => return Err(LinkError::Refused(why).into()),
@@ -456,8 +461,15 @@ impl Session {
                 self.tell(Event::File(event)).await;
             }
             ToDestination::ScanDone { .. } => self.end.tally.scanned = true,
-            ToDestination::FileEnd { .. } | ToDestination::Listed { .. } => {}
+            ToDestination::FileEnd { .. } | ToDestination::Listed { .. } | ToDestination::Holes { .. } => {}
         }
+    }
+
+    /// Holes of a file that is outstanding, and their bytes.
+    fn told_holes(&self, message: &ToDestination) -> Option<(u64, u64)> {
+        let ToDestination::Holes { index, chunks } = message else { return None };
+        let size = self.machine.entry(*index)?.size()?;
+        Some((*index, chunks.bytes(size, self.context.settings.chunk_size)))
     }
 
     fn decide(&mut self, index: u64, decision: Decision) {

@@ -203,6 +203,10 @@ impl Session {
                         self.tell(Event::File(event)).await;
                     }
                     ToDestination::ScanDone { .. } => end.tally.scanned = true,
+                    // All bytes go through a pipe.
+                    ToDestination::Holes { .. } => {
+                        return Err(LinkError::Protocol("holes for a pipe".to_owned()).into());
+                    }
                     _ => {}
                 }
                 self.machine.handle_message(message).map_err(|e| LinkError::Protocol(e.to_string()))?;

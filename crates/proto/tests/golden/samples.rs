@@ -129,6 +129,8 @@ fn telemetry() -> Telemetry {
 fn to_destination() -> Vec<(&'static str, ToDestination)> {
     let end = |end| ToDestination::FileEnd { index: 3, end };
     let why = || "no".to_owned();
+    let mut chunks = ChunkSet::full(2);
+    chunks.insert(5);
     vec![
         ("Page", ToDestination::Page { first: 0, entries: entries() }),
         ("Listed", ToDestination::Listed { dir: 0, complete: true }),
@@ -140,6 +142,7 @@ fn to_destination() -> Vec<(&'static str, ToDestination)> {
         ("FileEnd Corrupt", end(FileEnd::Corrupt { why: why() })),
         ("Problem", ToDestination::Problem { path: path("d"), why: why() }),
         ("Restart", ToDestination::Restart { index: 1, entry: entries().remove(1) }),
+        ("Holes", ToDestination::Holes { index: 1, chunks }),
     ]
 }
 
@@ -199,6 +202,7 @@ fn listed(message: &Control) {
         Control::Source(ToDestination::Page { .. } | ToDestination::Listed { .. } | ToDestination::ScanDone { .. }) => {
         }
         Control::Source(ToDestination::Problem { .. } | ToDestination::Restart { .. }) => {}
+        Control::Source(ToDestination::Holes { .. }) => {}
         Control::Destination(ToSource::Wants(_) | ToSource::Landed(_) | ToSource::Repair(_) | ToSource::Done(_)) => {}
         Control::Telemetry(_) | Control::SetRate(_) | Control::SetStreams(_) => {}
         Control::Ping(_) | Control::Pong(_) => {}

@@ -7,16 +7,24 @@ SOAK_FAULTS ?= 100
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 DESTDIR ?=
+# What install takes instead of building it.
+PROGRAM ?=
+
+program = $(or $(PROGRAM),$(or $(CARGO_TARGET_DIR),target)/release/longhaul)
+man = $(DESTDIR)$(PREFIX)/share/man/man1
+bash = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+zsh = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+fish = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
 .DEFAULT_GOAL := help
-.PHONY: bench demo doc fmt fuzz help install lint soak test
+.PHONY: bench demo doc fmt fuzz help install lint soak test uninstall
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## Build Longhaul and watch it move a dataset over a long path, on this machine
 	@echo "==> demo: build, then move a dataset (scripts/demo)"
-	scripts/demo
+	@scripts/demo
 
 test: ## Run all tests: cargo's, then those in tests/run
 	@echo "==> test: unit, property and integration tests of every crate"
@@ -45,15 +53,22 @@ fuzz: ## Fuzz every target in fuzz/ for FUZZ_SECONDS each (10)
 soak: ## Run the tests optimised, with SOAK_CASES cases per property (100000), SOAK_FAULTS faults (100)
 	@echo "==> soak: every test, optimised, $(SOAK_CASES) cases per property, $(SOAK_FAULTS) faults; this takes long"
 	PROPTEST_CASES=$(SOAK_CASES) FAULT_CASES=$(SOAK_FAULTS) $(CARGO) test --workspace --release
+	@echo "==> soak: a million files, a file of 10 TiB"
+	$(CARGO) test --release --package longhaul --test e2e -- --ignored --nocapture
 
 bench: ## Compare with other movers on this machine (first: scripts/bootstrap bench)
 	@echo "==> bench: the same datasets with Longhaul and its peers (bench/run)"
 	bench/run
 
-install: ## Install the program and its service below PREFIX (/usr/local); DESTDIR for packagers
-	@echo "==> install: program, service, user and example configuration to $(DESTDIR)$(PREFIX)"
-	$(CARGO) build --release --locked --package longhaul
-	install -Dm755 "$${CARGO_TARGET_DIR:-target}/release/longhaul" "$(DESTDIR)$(PREFIX)/bin/longhaul"
+install: ## Install program, manual, completions, service below PREFIX (/usr/local); DESTDIR for packagers
+	@echo "==> install: to $(DESTDIR)$(PREFIX) and $(DESTDIR)$(SYSCONFDIR)"
+	$(if $(PROGRAM),,$(CARGO) build --release --locked --package longhaul)
+	install -Dm755 "$(program)" "$(DESTDIR)$(PREFIX)/bin/longhaul"
+	install -d "$(man)" "$(bash)" "$(zsh)" "$(fish)"
+	umask 022 && "$(program)" man "$(man)"
+	umask 022 && "$(program)" completions bash > "$(bash)/longhaul"
+	umask 022 && "$(program)" completions zsh > "$(zsh)/_longhaul"
+	umask 022 && "$(program)" completions fish > "$(fish)/longhaul.fish"
 	sed 's|/usr/bin/longhaul|$(PREFIX)/bin/longhaul|' packaging/longhaul.service | \
 		install -Dm644 /dev/stdin "$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul.service"
 	install -Dm644 packaging/longhaul.sysusers "$(DESTDIR)$(PREFIX)/lib/sysusers.d/longhaul.conf"
@@ -62,3 +77,11 @@ install: ## Install the program and its service below PREFIX (/usr/local); DESTD
 	install -Dm644 packaging/serve.toml "$(DESTDIR)$(PREFIX)/share/longhaul/serve.toml"
 	[ -e "$(DESTDIR)$(SYSCONFDIR)/longhaul/serve.toml" ] || \
 		install -Dm640 packaging/serve.toml "$(DESTDIR)$(SYSCONFDIR)/longhaul/serve.toml"
+
+uninstall: ## Remove what install put there, with the same PREFIX and DESTDIR; the configuration stays
+	@echo "==> uninstall: from $(DESTDIR)$(PREFIX); $(DESTDIR)$(SYSCONFDIR)/longhaul stays"
+	rm -f "$(DESTDIR)$(PREFIX)/bin/longhaul" "$(man)"/longhaul.1 "$(man)"/longhaul-*.1
+	rm -f "$(bash)/longhaul" "$(zsh)/_longhaul" "$(fish)/longhaul.fish"
+	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul.service"
+	rm -f "$(DESTDIR)$(PREFIX)/lib/sysusers.d/longhaul.conf" "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/longhaul.conf"
+	rm -rf "$(DESTDIR)$(PREFIX)/share/longhaul"

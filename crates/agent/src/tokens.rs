@@ -11,6 +11,7 @@
 mod file;
 mod store;
 
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
@@ -118,6 +119,9 @@ pub enum TokenError {
     /// The store cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
+    /// No agent ran with this state directory.
+    #[error("there are no tokens of an agent in {}: name its state directory with --state-dir, or its file with --config", .0.display())]
+    NoStore(PathBuf),
     /// Something about the request.
     #[error("{0}")]
     Usage(String),
@@ -144,7 +148,7 @@ impl TokenError {
     pub fn exit_code(&self) -> u8 {
         match self {
             TokenError::State(_) | TokenError::Random(_) => 1,
-            TokenError::Usage(_) | TokenError::Path { .. } => 2,
+            TokenError::NoStore(_) | TokenError::Usage(_) | TokenError::Path { .. } => 2,
             TokenError::Busy => 75,
         }
     }

@@ -74,6 +74,21 @@ fn a_configuration_can_be_checked() {
 }
 
 #[test]
+fn a_wrong_state_directory_is_told_and_not_made() {
+    let place = Place::new();
+    fs::create_dir(place.path("empty")).unwrap();
+    for line in ["token ls --state-dir none", "token revoke main --state-dir none", "token ls --json --state-dir empty"]
+    {
+        let output = place.longhaul(line).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}: {}", stderr(&output));
+        assert!(stderr(&output).contains("there are no tokens of an agent in"), "{line}: {}", stderr(&output));
+        assert!(stderr(&output).contains("--state-dir"), "{line}: {}", stderr(&output));
+    }
+    assert!(!place.path("none").exists());
+    assert_eq!(fs::read_dir(place.path("empty")).unwrap().count(), 0);
+}
+
+#[test]
 fn tokens_are_made_listed_and_revoked() {
     let place = Place::new();
     fs::create_dir(place.path("data")).unwrap();
@@ -147,35 +162,4 @@ fn a_wrong_token_is_refused() {
         .unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(!place.path("in/file").exists());
-}
-
-#[test]
-fn the_far_end_is_started_over_ssh_in_either_direction() {
-    let place = Place::new();
-    let ssh = place.fake_ssh();
-    fs::create_dir(place.path("in")).unwrap();
-    fs::write(place.path("file"), vec![7; 300_000]).unwrap();
-    let there = |name: &str| format!("user@host:{}", place.path(name).display());
-    let runs = [
-        ("copy file", there("in/pushed")),
-        ("copy --reverse-connect file", there("in/reversed")),
-        ("copy --ssh-port-range 42000-42999 file", there("in/ranged")),
-    ];
-    for (line, to) in runs {
-        let output = place
-            .longhaul(line)
-            .args(["--remote-longhaul", env!("CARGO_BIN_EXE_longhaul"), "--ssh"])
-            .arg(&ssh)
-            .arg(&to)
-            .output()
-            .unwrap();
-        assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
-    }
-    for name in ["in/pushed", "in/reversed", "in/ranged"] {
-        assert_eq!(fs::read(place.path(name)).unwrap().len(), 300_000, "{name}");
-    }
-    let output =
-        place.longhaul("copy --remote-longhaul no-such-program file host:/x --ssh").arg(&ssh).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("there is no `no-such-program` at host"), "{}", stderr(&output));
 }

@@ -2,10 +2,16 @@
 
 #[path = "e2e/hooks.rs"]
 mod hooks;
+#[path = "e2e/memory.rs"]
+mod memory;
 #[path = "e2e/places.rs"]
 mod places;
 #[path = "e2e/relay.rs"]
 mod relay;
+#[path = "e2e/ssh.rs"]
+mod ssh;
+#[path = "e2e/sshd.rs"]
+mod sshd;
 #[path = "e2e/tree.rs"]
 mod tree;
 #[path = "e2e/world.rs"]
@@ -153,6 +159,27 @@ fn a_killed_push_continues() {
 #[test]
 fn a_killed_pull_continues() {
     killed_copy_continues(false);
+}
+
+#[test]
+fn a_killed_copy_of_a_file_with_a_long_hole_continues() {
+    let world = World::new();
+    let path = world.write("source/big", SLOW_LENGTH);
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    let copy = |options: &str| world.copy_command(options, &world.here("source/"), &world.there("rw/tree"));
+    // The hole is told at once, the data behind it take seconds.
+    std::os::unix::fs::FileExt::write_all_at(&file, &[7; 100_000], 5 * SLOW_LENGTH as u64).unwrap();
+    let mut first = world.start(copy(SLOW_RATE));
+    first.wait_for_progress();
+    first.kill();
+    assert!(!world.path("rw/tree/big").exists(), "a part was published");
+    world.run(copy("")).expect_code(0);
+    assert_same(&world.path("source"), &world.path("rw/tree"));
+    // Once more over what is there, of which nothing is a hole: it is replaced.
+    fs::write(world.path("rw/tree/big"), vec![1; 6 * SLOW_LENGTH]).unwrap();
+    world.run(copy("")).expect_code(0);
+    assert_same(&world.path("source"), &world.path("rw/tree"));
+    assert!(left_behind(&world.path("rw")).is_empty());
 }
 
 #[test]

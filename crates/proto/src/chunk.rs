@@ -112,6 +112,40 @@ impl ChunkSet {
         ChunkSet(out)
     }
 
+    /// Takes out what lies in a range; gives that.
+    pub fn take_range(&mut self, range: Range<u64>) -> ChunkSet {
+        let (mut taken, mut left) = (Vec::new(), Vec::with_capacity(self.0.len() + 1));
+        for r in self.0.drain(..) {
+            let (from, to) = (r.start.max(range.start), r.end.min(range.end));
+            if from >= to {
+                left.push(r);
+                continue;
+            }
+            let sides = [r.start..from, to..r.end];
+            left.extend(sides.into_iter().filter(|side| !side.is_empty()));
+            taken.push(from..to);
+        }
+        self.0 = left;
+        ChunkSet(taken)
+    }
+
+    /// True if a chunk is in both sets.
+    #[must_use]
+    pub fn meets(&self, other: &ChunkSet) -> bool {
+        let meets = |r: &Range<u64>| {
+            let at = self.0.partition_point(|own| own.end <= r.start);
+            self.0.get(at).is_some_and(|own| own.start < r.end)
+        };
+        other.0.iter().any(meets)
+    }
+
+    /// Bytes of these chunks in a file of `size` bytes.
+    #[must_use]
+    pub fn bytes(&self, size: u64, chunk_size: u32) -> u64 {
+        let at = |chunk: u64| chunk.saturating_mul(u64::from(chunk_size)).min(size);
+        self.0.iter().map(|r| at(r.end) - at(r.start)).sum()
+    }
+
     /// Takes the lowest chunk out.
     pub fn pop_first(&mut self) -> Option<u64> {
         let first = self.0.first_mut()?;
@@ -171,7 +205,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn like_a_set_of_numbers(chunks in prop::collection::vec(0u64..24, 0..40), other in prop::collection::vec(0u64..24, 0..10)) {
+        fn like_a_set_of_numbers(chunks in prop::collection::vec(0u64..24, 0..40), other in prop::collection::vec(0u64..24, 0..10), range in (0u64..24, 0u64..26)) {
             let mut set = ChunkSet::new();
             let mut model = BTreeSet::new();
             for c in chunks {
@@ -191,6 +225,15 @@ mod tests {
             set.parts(2).for_each(|part| { assert!(part.ranges().len() <= 2); joined.extend(&part) });
             prop_assert_eq!(&joined, &set);
             prop_assert_eq!(set.len(), model.len() as u64);
+            prop_assert_eq!(set.bytes(75, 10), model.iter().map(|c| (75 - (c * 10).min(75)).min(10)).sum::<u64>());
+            let (mut left, (from, to)) = (set.clone(), range);
+            let taken = left.take_range(from..to);
+            for c in 0..24 {
+                prop_assert_eq!(taken.contains(c), model.contains(&c) && (from..to).contains(&c));
+                prop_assert_eq!(left.contains(c), model.contains(&c) && !(from..to).contains(&c));
+            }
+            prop_assert!(!left.meets(&taken) && set.meets(&taken) != taken.is_empty());
+            prop_assert!(ChunkSet::try_from(Vec::from(left)).is_ok() && ChunkSet::try_from(Vec::from(taken)).is_ok());
             let pairs: Vec<(u64, u64)> = set.clone().into();
             prop_assert_eq!(ChunkSet::try_from(pairs).unwrap(), set.clone());
             prop_assert_eq!(set.pop_first(), model.pop_first());

@@ -392,6 +392,13 @@ pub enum ToDestination {
         /// In hexadecimal; at most [`DIGEST_CHARS_MAX`](crate::limits::DIGEST_CHARS_MAX) characters.
         value: String,
     },
+    /// Chunks of a file that are holes as a whole: they read as zeros, and no parcel carries them.
+    Holes {
+        /// Index of the file.
+        index: u64,
+        /// The chunks; none of them was there, landed or told before.
+        chunks: ChunkSet,
+    },
 }
 
 /// What came of reading a file.

@@ -86,6 +86,8 @@ enum State {
         end: Option<u64>,
         /// The source was asked whether it differs at all.
         comparing: bool,
+        /// Chunks of `landed` that nothing was written to.
+        holes: ChunkSet,
     },
     Publishing,
 }
@@ -160,6 +162,7 @@ impl Destination {
             }
             ToDestination::FileEnd { index, end } => self.file_end(index, end),
             ToDestination::Restart { index, entry } => self.restart(index, entry),
+            ToDestination::Holes { index, chunks } => self.holes(index, &chunks),
         }
     }
 
@@ -310,6 +313,34 @@ impl Destination {
         Ok(())
     }
 
+    /// Chunks that no parcel will bring. They are told once, and never of a file that is whole without them.
+    fn holes(&mut self, index: u64, chunks: &ChunkSet) -> Result<(), ProtocolError> {
+        let chunk_size = self.config.chunk_size;
+        let Some(node) = self.node(index)? else { return Ok(()) };
+        let count = node.entry.size().map(|size| ChunkSet::count_of(size, chunk_size));
+        let State::Receiving { landed, holes, .. } = &mut node.state else { return Err(ProtocolError::Entry(index)) };
+        let within = chunks.ranges().last().is_none_or(|r| Some(r.end) <= count);
+        if count.is_none() || !within || landed.meets(chunks) {
+            return Err(ProtocolError::Entry(index));
+        }
+        landed.extend(chunks);
+        holes.extend(chunks);
+        self.drop_if_in_pieces(index);
+        self.publish_if_whole(index);
+        Ok(())
+    }
+
+    /// What a peer can make grow has a bound.
+    fn drop_if_in_pieces(&mut self, index: u64) {
+        let Some(node) = self.nodes.get(&index) else { return };
+        if let State::Receiving { landed, holes, .. } = &node.state
+            && landed.ranges().len().max(holes.ranges().len()) > CHUNK_RANGES_MAX
+        {
+            let why = format!("arrives in more than {CHUNK_RANGES_MAX} pieces");
+            self.drop_file(index, Outcome::Failed(why));
+        }
+    }
+
     fn drop_file(&mut self, index: u64, outcome: Outcome) {
         self.actions.push_back(Action::Discard { index });
         self.end(index, outcome, false);
@@ -339,7 +370,7 @@ impl Destination {
         if let Some(outcome) = node.early_end.take() {
             return self.drop_file(index, outcome);
         }
-        node.state = State::Receiving { landed: have, end: None, comparing };
+        node.state = State::Receiving { landed: have, end: None, comparing, holes: ChunkSet::new() };
         self.outbox.want(index, want);
     }
 
@@ -386,10 +417,7 @@ impl Destination {
                 landed.insert(offset / u64::from(chunk_size));
             }
         }
-        if landed.ranges().len() > CHUNK_RANGES_MAX {
-            let why = format!("arrives in more than {CHUNK_RANGES_MAX} pieces");
-            return self.drop_file(index, Outcome::Failed(why));
-        }
+        self.drop_if_in_pieces(index);
         self.publish_if_whole(index);
     }
 
@@ -407,12 +435,12 @@ impl Destination {
     fn publish_if_whole(&mut self, index: u64) {
         let chunk_size = self.config.chunk_size;
         let Some(node) = self.nodes.get_mut(&index) else { return };
-        if let State::Receiving { landed, end: Some(size), .. } = &node.state
+        if let State::Receiving { landed, end: Some(size), holes, .. } = &mut node.state
             && landed.covers(ChunkSet::count_of(*size, chunk_size))
         {
-            let size = *size;
+            let (size, holes) = (*size, std::mem::take(holes));
             node.state = State::Publishing;
-            self.actions.push_back(Action::Publish { index, size });
+            self.actions.push_back(Action::Publish { index, size, holes });
         }
     }
 

@@ -345,6 +345,25 @@ impl Source {
         self.finished.pop_front()
     }
 
+    /// Besides a chunk that was read and is a hole, all others up to but without `end` are holes too: those that are
+    /// still to be read are told instead. Call it before [`Source::handle_read`] of that chunk; gives their bytes.
+    pub fn handle_hole(&mut self, item: Item, end: u64) -> u64 {
+        // What puts chunks in order for a pipe waits for each.
+        if self.config.reorder_chunks.is_some() {
+            return 0;
+        }
+        let current = |f: &&mut File| f.generation == item.generation && f.failed.is_none();
+        let Some(file) = self.files.get_mut(&item.index).filter(current) else { return 0 };
+        let Some((todo, size)) = file.todo.as_mut().zip(file.entry.size()) else { return 0 };
+        let chunks = todo.take_range(item.offset / u64::from(self.config.chunk_size)..end);
+        if chunks.is_empty() {
+            return 0;
+        }
+        let bytes = chunks.bytes(size, self.config.chunk_size);
+        self.outbox.push_back(ToDestination::Holes { index: item.index, chunks });
+        bytes
+    }
+
     /// An item of a parcel was read. Gives true if it is to be sent; else the parcel goes without it, and a
     /// parcel without items is not sent. Each item of each job of [`Source::poll_job`] comes here once.
     pub fn handle_read(&mut self, parcel: u64, item: Item, read: Read) -> bool {

@@ -74,6 +74,18 @@ impl TokenStore {
         Ok(store)
     }
 
+    /// Opens the store of an agent that ran before; makes nothing.
+    ///
+    /// # Errors
+    /// When there is none, or as [`TokenStore::open`].
+    pub fn open_existing(state_dir: &Path) -> Result<TokenStore, TokenError> {
+        // What cannot be looked at is there for `open` to complain of.
+        if !state_dir.join(MAIN_FILE).try_exists().unwrap_or(true) {
+            return Err(TokenError::NoStore(state_dir.to_owned()));
+        }
+        TokenStore::open(state_dir)
+    }
+
     /// The text of the main token.
     ///
     /// # Errors

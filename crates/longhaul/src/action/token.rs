@@ -25,16 +25,20 @@ pub(super) fn run(what: TokenWhat) -> Result<u8> {
     Ok(exit::DONE)
 }
 
-/// The agent's configuration and its store.
-fn open(args: &StateArgs) -> Result<(Config, TokenStore)> {
+/// The agent's configuration, which says where its store is.
+fn config(args: &StateArgs) -> Result<Config> {
     let overrides = Overrides { state_dir: args.state_dir.clone(), ..Overrides::default() };
-    let config = Config::load(args.config.as_deref(), &overrides, &agent::Environment::of_process())?;
-    let store = TokenStore::open(config.state_dir())?;
-    Ok((config, store))
+    Ok(Config::load(args.config.as_deref(), &overrides, &agent::Environment::of_process())?)
+}
+
+/// The store of an agent, which must be there: at a wrong place there is nothing to list or to take back.
+fn existing(args: &StateArgs) -> Result<TokenStore> {
+    Ok(TokenStore::open_existing(config(args)?.state_dir())?)
 }
 
 fn new(args: NewArgs) -> Result<()> {
-    let (config, store) = open(&args.state)?;
+    let config = config(&args.state)?;
+    let store = TokenStore::open(config.state_dir())?;
     let wanted = NewToken {
         name: args.name,
         read: args.read,
@@ -56,7 +60,7 @@ fn new(args: NewArgs) -> Result<()> {
 }
 
 fn list(args: &ListArgs) -> Result<()> {
-    let (_, store) = open(&args.state)?;
+    let store = existing(&args.state)?;
     let (tokens, now) = (store.list()?, SystemTime::now());
     if args.json {
         let records: Vec<Value> = tokens.iter().map(record).collect();
@@ -76,7 +80,7 @@ fn list(args: &ListArgs) -> Result<()> {
 }
 
 fn revoke(args: &RevokeArgs) -> Result<()> {
-    let (_, store) = open(&args.state)?;
+    let store = existing(&args.state)?;
     for id in &args.ids {
         let name = store.revoke(id)?;
         if name == "main" {

@@ -58,7 +58,7 @@ pub(crate) struct TransportArgs {
     #[arg(long, value_name = "SPAN", default_value = "60s")]
     pub(crate) timeout: Span,
 
-    /// Greatest memory of this end; socket buffers are not counted
+    /// Greatest memory for buffers of this end; lists take up to 100 MiB more
     #[arg(long, value_name = "SIZE", default_value = "512MiB")]
     pub(crate) memory: Bytes,
 

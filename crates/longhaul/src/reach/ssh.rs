@@ -45,6 +45,8 @@ const END_TIME_MAX: Duration = Duration::from_secs(3);
 const OFFERED_MAX: usize = 64;
 /// What ssh and shells say when a command is not there.
 const NOT_FOUND: i32 = 127;
+/// What ssh ends with when it fails itself, not what it runs.
+const SSH_FAILED: i32 = 255;
 
 /// How ssh is run.
 #[derive(Debug, Clone)]
@@ -180,6 +182,10 @@ impl Started {
                     "there is no `{}` at {host}: install it there, or say where it is with --remote-longhaul",
                     end.settings.remote_longhaul
                 )
+            }
+            Ok(Ok(status)) if status.code() == Some(SSH_FAILED) => {
+                let program = &end.settings.command.program;
+                anyhow!("the login at {host} failed, {program} says why above: it must work without longhaul first")
             }
             Ok(Ok(status)) if !status.success() => {
                 anyhow!("cannot start longhaul at {host}: {} ended with {status}", end.settings.command.program)

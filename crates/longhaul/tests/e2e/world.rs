@@ -15,13 +15,17 @@ const TIME_MAX: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Looks until `done` gives something.
-pub(crate) fn wait_for<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, done: impl FnMut() -> Option<T>) -> T {
+    wait_within(TIME_MAX, what, done)
+}
+
+fn wait_within<T>(limit: Duration, what: &str, mut done: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
         if let Some(found) = done() {
             return found;
         }
-        assert!(begin.elapsed() < TIME_MAX, "waited {TIME_MAX:?} for {what}");
+        assert!(begin.elapsed() < limit, "waited {limit:?} for {what}");
         sleep(LOOK);
     }
 }
@@ -65,8 +69,12 @@ impl Running {
         self.child.try_wait().expect("it is our child").is_some()
     }
 
-    pub(crate) fn end(mut self) -> Ended {
-        let status = wait_for("a program to end", || self.child.try_wait().expect("it is our child"));
+    pub(crate) fn end(self) -> Ended {
+        self.end_within(TIME_MAX)
+    }
+
+    pub(crate) fn end_within(mut self, limit: Duration) -> Ended {
+        let status = wait_within(limit, "a program to end", || self.child.try_wait().expect("it is our child"));
         let err = String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned();
         Ended { status, out: self.out(), err }
     }
@@ -283,8 +291,15 @@ impl World {
     }
 
     pub(crate) fn command(&self, name: &str, options: &str) -> Command {
+        let mut command = self.bare_command(name, options);
+        command.env("LONGHAUL_TOKEN", self.ready("token"));
+        command
+    }
+
+    /// Without the agent's token.
+    pub(crate) fn bare_command(&self, name: &str, options: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        command.args(name.split(' ')).args(options.split_whitespace()).env("LONGHAUL_TOKEN", self.ready("token"));
+        command.args(name.split(' ')).args(options.split_whitespace()).env_remove("LONGHAUL_TOKEN");
         command
     }
 

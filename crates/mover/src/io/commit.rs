@@ -15,7 +15,9 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use proto::control::{Outcome, Overwrite};
 use proto::journal::Record;
 use proto::{ChunkSet, Entry, RelPath};
-use sys::file::{Dir, Owner, Times, fchmod, fchown, fdatasync, fsync, futimens, set_xattr, syncfs, truncate};
+use sys::file::{
+    Dir, Owner, Times, fchmod, fchown, fdatasync, fsync, futimens, punch_hole, set_xattr, syncfs, truncate,
+};
 use tokio::sync::mpsc;
 
 use super::delete::Deleter;
@@ -45,6 +47,8 @@ pub enum Commit {
         index: u64,
         /// Size in bytes.
         size: u64,
+        /// Chunks that nothing was written to.
+        holes: ChunkSet,
     },
     /// A file at the destination is equal: only its attributes are set.
     Refresh {
@@ -117,13 +121,15 @@ pub struct Committer {
     pub epoch: Arc<AtomicU64>,
     /// News for the session.
     pub events: mpsc::Sender<CommitEvent>,
+    /// Bytes of a chunk.
+    pub chunk_size: u64,
     /// Time spent waiting for the disk, µs.
     pub sync_us: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
 struct Batch {
-    files: Vec<(u64, u64)>,
+    files: Vec<(u64, u64, ChunkSet)>,
     bytes: u64,
     since: Option<Instant>,
     /// Unfinished big files: chunks written since the last checkpoint.
@@ -166,8 +172,8 @@ impl Committer {
     /// Takes one piece of work into the batch; true if the batch should not wait to fill.
     fn take(&self, work: Commit, batch: &mut Batch) -> bool {
         match work {
-            Commit::Publish { index, size } => {
-                batch.files.push((index, size));
+            Commit::Publish { index, size, holes } => {
+                batch.files.push((index, size, holes));
                 batch.bytes += size;
                 batch.since.get_or_insert_with(Instant::now);
             }
@@ -189,9 +195,9 @@ impl Committer {
     fn commit(&self, batch: Batch) -> io::Result<()> {
         let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
         let mut files = Vec::with_capacity(batch.files.len());
-        for (index, size) in batch.files {
+        for (index, size, holes) in batch.files {
             let Some(target) = self.targets.current(index) else { continue };
-            match self.complete(&target, size) {
+            match self.complete(&target, size, &holes) {
                 Ok(()) => files.push((target, size)),
                 Err(error) => {
                     self.published(index, Outcome::Failed(say(&format!("finishing {}", target.entry.path), &error)))
@@ -215,9 +221,14 @@ impl Committer {
         Ok(())
     }
 
-    /// Length and attributes of a file that is written.
-    fn complete(&self, target: &Target, size: u64) -> io::Result<()> {
+    /// Holes, length and attributes of a file that is written.
+    fn complete(&self, target: &Target, size: u64, holes: &ChunkSet) -> io::Result<()> {
         if let Some(file) = target.file.get() {
+            // The space was reserved when the file was opened.
+            for range in holes.ranges() {
+                let [begin, end] = [range.start, range.end].map(|chunk| (chunk * self.chunk_size).min(size));
+                punch_hole(&file.cached, begin, end - begin)?;
+            }
             truncate(&file.cached, size)?;
             fchmod(&file.cached, target.entry.mode)?;
             attributes(&file.cached, &target.entry, self.preserve_all)?;

@@ -8,7 +8,7 @@ use proto::control::{CopyOptions, Outcome, Overwrite};
 use proto::destination::Decision;
 use proto::journal::Record;
 use proto::{ChunkSet, Entry, EntryKind, Identity, RelPath, Time};
-use sys::file::{Dir, Kind, Meta, OpenFlags, Owner, Times, set_direct};
+use sys::file::{Dir, Kind, Meta, OpenFlags, Owner, Times, set_direct, statfs};
 
 use super::journal::JournalFile;
 use super::place::Place;
@@ -322,6 +322,10 @@ impl Decider {
     /// are met. A disk that is too small for the file with its holes filled may still hold it.
     fn reserve(&self, file: &std::os::fd::OwnedFd, target: &Target) -> io::Result<()> {
         let Some(size) = target.entry.size() else { return Ok(()) };
+        // An attempt that fails takes all that is left first, and others write to this disk too.
+        if statfs(file).is_ok_and(|disk| size > disk.available_bytes) {
+            return Ok(());
+        }
         match sys::file::fallocate(file, 0, size, false) {
             Err(e) if e.kind() == io::ErrorKind::StorageFull => sys::file::truncate(file, 0),
             other => other.map(|_| ()),

@@ -132,6 +132,8 @@ pub struct Loaded {
     pub frame: Frame,
     /// What came of each item.
     pub results: Vec<(Item, Read)>,
+    /// The parcel is a chunk that is a hole, and so are all chunks after it up to but without this one.
+    pub hole_end: Option<u64>,
 }
 
 /// News of the readers.
@@ -290,7 +292,7 @@ fn load_batch(shared: &Shared, mut frame: Frame, parcel: u64, items: Vec<(Item, 
         }
         results.push((item, read));
     }
-    Loaded { frame, results }
+    Loaded { frame, results, hole_end: None }
 }
 
 /// Reads one small file behind what is in the frame; gives the new end.

@@ -236,7 +236,7 @@ impl Session {
                 self.end.tally.restarted(index);
                 self.ask(Ask::Discard(index));
             }
-            Action::Publish { index, size } => self.give(Commit::Publish { index, size }),
+            Action::Publish { index, size, holes } => self.give(Commit::Publish { index, size, holes }),
             Action::Refresh { index } => self.give(Commit::Refresh { index }),
             Action::Delete { dir, keep } if !self.setup_options.dry_run => self.give(Commit::Delete { dir, keep }),
             Action::Delete { dir, keep } => {
@@ -276,7 +276,11 @@ impl Session {
         match message {
             Control::Source(message) => {
                 self.learn(&message).await;
+                let holes = self.told_holes(&message);
                 self.machine.handle_message(message).map_err(|e| LinkError::Protocol(e.to_string()))?;
+                if let Some((index, bytes)) = holes {
+                    self.end.tally.landed(index, bytes);
+                }
             }
             Control::Bye(bye) => self.bye = Some(bye),
             Control::Refused(why) => return Err(LinkError::Refused(why).into()),
@@ -308,7 +312,7 @@ impl Session {
             }
             ToDestination::Digest { path, size, value } => self.digest(path, *size, value).await,
             ToDestination::ScanDone { .. } => self.end.tally.scanned = true,
-            ToDestination::FileEnd { .. } | ToDestination::Listed { .. } => {}
+            ToDestination::FileEnd { .. } | ToDestination::Listed { .. } | ToDestination::Holes { .. } => {}
         }
     }
 
@@ -317,6 +321,13 @@ impl Session {
         if let Some(event) = super::tally::digest_event(path, size, value) {
             self.tell(Event::File(event)).await;
         }
+    }
+
+    /// Holes of a file that is outstanding, and their bytes.
+    fn told_holes(&self, message: &ToDestination) -> Option<(u64, u64)> {
+        let ToDestination::Holes { index, chunks } = message else { return None };
+        let size = self.machine.entry(*index)?.size()?;
+        Some((*index, chunks.bytes(size, self.context.settings.chunk_size)))
     }
 
     fn decide(&mut self, index: u64, decision: Decision) {

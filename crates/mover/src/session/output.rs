@@ -205,6 +205,10 @@ impl Session {
                         self.digest(path, *size, value).await;
                     }
                     ToDestination::ScanDone { .. } => end.tally.scanned = true,
+                    // All bytes go through a pipe.
+                    ToDestination::Holes { .. } => {
+                        return Err(LinkError::Protocol("holes for a pipe".to_owned()).into());
+                    }
                     _ => {}
                 }
                 self.machine.handle_message(message).map_err(|e| LinkError::Protocol(e.to_string()))?;

@@ -420,8 +420,14 @@ impl Session {
 
     async fn read(&mut self, (lane, news): (u8, ReadEvent)) {
         match news {
-            ReadEvent::Loaded(Loaded { mut frame, results }) => {
+            ReadEvent::Loaded(Loaded { mut frame, results, hole_end }) => {
                 self.readers.back(lane);
+                if let (Some(end), Some((item, _))) = (hole_end, results.first()) {
+                    let bytes = self.machine.handle_hole(*item, end);
+                    if bytes > 0 {
+                        self.end.tally.landed(item.index, bytes);
+                    }
+                }
                 for (item, read) in results {
                     let changed = match &read {
                         proto::source::Read::Changed(entry) => Some(entry.clone()),

@@ -43,12 +43,14 @@ pub enum Action {
         /// Its index.
         index: u64,
     },
-    /// All of a file is written: make it durable, give it its name. Answer with [`handle_published`](super::Destination::handle_published).
+    /// All of a file is written but its holes: make it durable, give it its name. Answer with [`handle_published`](super::Destination::handle_published).
     Publish {
         /// Its index.
         index: u64,
         /// Size in bytes.
         size: u64,
+        /// Chunks that nothing was written to: whatever stands there is to be zeros, best as holes.
+        holes: ChunkSet,
     },
     /// The content is the same: set the attributes. Answer with [`handle_published`](super::Destination::handle_published).
     Refresh {

@@ -96,6 +96,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         2 => (index(), any::<bool>()).prop_map(|(dir, complete)| Happens::Message(ToDestination::Listed { dir, complete })),
         2 => (index(), end).prop_map(|(index, end)| Happens::Message(ToDestination::FileEnd { index, end })),
         2 => (index(), entry()).prop_map(|(index, entry)| Happens::Message(ToDestination::Restart { index, entry })),
+        2 => (index(), chunks()).prop_map(|(index, chunks)| Happens::Message(ToDestination::Holes { index, chunks })),
         1 => index().prop_map(|entries| Happens::Message(ToDestination::ScanDone { entries })),
         8 => (index(), decision).prop_map(|(index, decision)| Happens::Decision(index, decision)),
         6 => (index(), 0u8..3, offset(), any::<bool>()).prop_map(|(i, g, o, e)| Happens::Data(i, g, o, e)),
@@ -345,7 +346,7 @@ fn data_of_an_old_state_do_not_count() {
     tell_end(&mut dest, FileEnd::Whole { size: 16 }).unwrap();
     drain(&mut dest);
     dest.handle_landed(0, 1, 0, false);
-    assert_eq!(dest.poll_action(), Some(Action::Publish { index: 0, size: 16 }));
+    assert_eq!(dest.poll_action(), Some(Action::Publish { index: 0, size: 16, holes: ChunkSet::new() }));
 }
 
 /// The source does not know yet that all is here, or done; it may still say that the file changed or failed.
@@ -358,7 +359,7 @@ fn what_comes_too_late_is_let_pass() {
     for message in late {
         let mut dest = receiving(8);
         tell_end(&mut dest, FileEnd::Whole { size: 8 }).unwrap();
-        assert_eq!(dest.poll_action(), Some(Action::Publish { index: 0, size: 8 }));
+        assert_eq!(dest.poll_action(), Some(Action::Publish { index: 0, size: 8, holes: ChunkSet::new() }));
         assert_eq!(dest.handle_message(message.clone()), Ok(()));
         assert_eq!(dest.poll_action(), None);
         dest.handle_published(0, Outcome::Placed);
@@ -393,6 +394,35 @@ fn what_is_left_out_is_kept_and_not_linked_to() {
         assert_eq!(done[0], (0, Outcome::Kept));
         assert!(done[1].0 == 1 && done[1].1.is_failure(), "{done:?}");
     }
+}
+
+#[test]
+fn holes_count_as_written_and_are_told_once() {
+    let holes = |range: std::ops::Range<u64>| {
+        let mut chunks = ChunkSet::full(range.end);
+        chunks.take_range(0..range.start);
+        ToDestination::Holes { index: 0, chunks }
+    };
+    let entry = file("a", 78);
+    let mut dest = Destination::new(config());
+    page(&mut dest, vec![entry]).unwrap();
+    dest.handle_decision(0, Decision::Receive { have: ChunkSet::full(1) });
+    drain(&mut dest);
+    let breach = Err(ProtocolError::Entry(0));
+    assert_eq!(dest.handle_message(holes(0..2)), breach, "there already");
+    assert_eq!(dest.handle_message(holes(9..11)), breach, "beyond the end");
+    assert_eq!(dest.handle_message(holes(2..10)), Ok(()));
+    assert_eq!(dest.handle_message(holes(4..5)), breach, "told already");
+    tell_end(&mut dest, FileEnd::Whole { size: 78 }).unwrap();
+    assert_eq!(dest.poll_action(), None, "chunk 1 is missing");
+    dest.handle_landed(0, 0, 8, false);
+    let ToDestination::Holes { chunks, .. } = holes(2..10) else { unreachable!() };
+    assert_eq!(dest.poll_action(), Some(Action::Publish { index: 0, size: 78, holes: chunks }));
+    assert_eq!(dest.handle_message(holes(2..3)), breach, "published already");
+    let mut pipe = Destination::new(config());
+    page(&mut pipe, vec![Entry { kind: EntryKind::Stream, ..file("a", 0) }]).unwrap();
+    pipe.handle_decision(0, Decision::Receive { have: ChunkSet::new() });
+    assert_eq!(pipe.handle_message(holes(0..1)), breach, "a pipe has no holes");
 }
 
 #[test]

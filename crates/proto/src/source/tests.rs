@@ -39,6 +39,8 @@ enum Happens {
     PollJob(u8),
     /// A reader comes back with the n-th item that is out.
     Read(usize, Read),
+    /// A reader found that the n-th item that is out is a hole, and what follows it up to here.
+    Hole(usize, u64),
     Compared(u64, Result<bool, String>),
     Fail(u64),
     Sent(u64, u16),
@@ -88,6 +90,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         6 => message.prop_map(Happens::Message),
         6 => (0u8..4).prop_map(Happens::PollJob),
         6 => (0usize..8, read).prop_map(|(n, read)| Happens::Read(n, read)),
+        1 => (0usize..8, prop_oneof![0u64..9, Just(u64::MAX)]).prop_map(|(n, end)| Happens::Hole(n, end)),
         1 => (index(), prop_oneof![any::<bool>().prop_map(Ok), Just(Err("no".into()))]).prop_map(|(i, same)| Happens::Compared(i, same)),
         1 => index().prop_map(Happens::Fail),
         2 => (index(), 0u16..3).prop_map(|(parcel, stream)| Happens::Sent(parcel, stream)),
@@ -114,6 +117,9 @@ proptest! {
                 Happens::Read(n, read) => if n < out.len() {
                     let (parcel, item) = out.swap_remove(n);
                     source.handle_read(parcel, item, read);
+                },
+                Happens::Hole(n, end) => if let Some((_, item)) = out.get(n) {
+                    source.handle_hole(*item, end);
                 },
                 Happens::Compared(index, same) => source.handle_compared(index, same),
                 Happens::Fail(index) => source.fail(index, "no".into()),
@@ -343,6 +349,41 @@ fn the_state_that_was_placed_is_reported() {
     assert!(!source.handle_read(parcel, item, Read::Changed(Box::new(file(30)))));
     source.handle_message(ToSource::Done(vec![(0, Outcome::Placed)])).unwrap();
     assert_eq!(source.poll_finished().unwrap().entry, file(8));
+}
+
+/// What follows a hole is told, not read: but not what the destination has, and nothing twice.
+#[test]
+fn holes_are_told_instead_of_read() {
+    let mut source = announced([file(u64::from(CHUNK) * 10 - 3)]);
+    let mut have = ChunkSet::new();
+    have.insert(4);
+    source.handle_message(ToSource::Wants(vec![(0, Want::Rest { have })])).unwrap();
+    while source.poll_message().is_some() {}
+    let (first, second) = (job(&mut source).unwrap(), job(&mut source).unwrap());
+    let ((parcel, item), (other_parcel, other)) = (only_item(&first), only_item(&second));
+    assert_eq!(source.handle_hole(item, 10), u64::from(CHUNK) * 7 - 3);
+    let told: Vec<(u64, u64)> = match source.poll_message() {
+        Some(ToDestination::Holes { index: 0, chunks }) => chunks.into(),
+        message => panic!("{message:?}"),
+    };
+    assert_eq!(told, [(2, 4), (5, 10)]);
+    assert_eq!(source.handle_hole(other, 10), 0, "told already");
+    assert_eq!(source.handle_hole(Item { generation: 1, ..item }, 10), 0, "of another state");
+    assert_eq!((job(&mut source), source.poll_message()), (None, None));
+    assert!(source.handle_read(parcel, item, Read::Whole) && source.handle_read(other_parcel, other, Read::Whole));
+    let end = FileEnd::Whole { size: u64::from(CHUNK) * 10 - 3 };
+    assert_eq!(source.poll_message(), Some(ToDestination::FileEnd { index: 0, end }));
+}
+
+#[test]
+fn a_pipe_gets_every_chunk() {
+    let mut source = source(Some(4));
+    source.handle_entry(file(80), 0);
+    source.flush();
+    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    let (_, item) = only_item(&job(&mut source).unwrap());
+    assert_eq!(source.handle_hole(item, 10), 0);
+    assert!(job(&mut source).is_some());
 }
 
 fn only_item(job: &Job) -> (u64, Item) {

@@ -130,6 +130,8 @@ fn telemetry() -> Telemetry {
 fn to_destination() -> Vec<(&'static str, ToDestination)> {
     let end = |end| ToDestination::FileEnd { index: 3, end };
     let why = || "no".to_owned();
+    let mut chunks = ChunkSet::full(2);
+    chunks.insert(5);
     vec![
         ("Page", ToDestination::Page { first: 0, entries: entries() }),
         ("Listed", ToDestination::Listed { dir: 0, complete: true }),
@@ -143,6 +145,7 @@ fn to_destination() -> Vec<(&'static str, ToDestination)> {
         ("Problem", ToDestination::Problem { path: path("d"), why: why() }),
         ("Restart", ToDestination::Restart { index: 1, entry: entries().remove(1) }),
         ("Digest", ToDestination::Digest { path: path("a/b"), size: 300, value: "0a1b2c3d".into() }),
+        ("Holes", ToDestination::Holes { index: 1, chunks }),
     ]
 }
 
@@ -205,6 +208,7 @@ fn listed(message: &Control) {
         }
         Control::Source(ToDestination::Problem { .. } | ToDestination::Restart { .. }) => {}
         Control::Source(ToDestination::Digest { .. }) => {}
+        Control::Source(ToDestination::Holes { .. }) => {}
         Control::Destination(ToSource::Wants(_) | ToSource::Landed(_) | ToSource::Repair(_) | ToSource::Done(_)) => {}
         Control::Destination(ToSource::WouldDelete(_) | ToSource::Warning(_)) => {}
         Control::Telemetry(_) | Control::SetRate(_) | Control::SetStreams(_) => {}

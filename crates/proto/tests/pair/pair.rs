@@ -329,6 +329,13 @@ impl Pair {
         let job = &mut self.reading[at];
         let (item, entry) = job.left.swap_remove(self.rng.at(job.left.len()));
         let (found, bytes) = self.world.read(&mut self.rng, &mut self.luck, job.parcel, item, &entry);
+        if matches!((&found, &entry.kind), (source::Read::Whole, EntryKind::File(_))) && self.rng.one_in(6) {
+            let end = item.offset / CHUNK + 1 + self.rng.below(4);
+            if self.source.handle_hole(item, end) > 0 {
+                let told = (item.offset / CHUNK..end).map(|chunk| ((item.index, chunk), entry.mtime.sec));
+                self.site.told.extend(told);
+            }
+        }
         if self.source.handle_read(job.parcel, item, found) {
             let Item { index, generation, offset, .. } = item;
             job.parts.push_back(Part { index, generation, offset, bytes, file_end: job.batch });

@@ -49,6 +49,8 @@ pub(crate) struct Site {
     pub(crate) dirs_decided: BTreeSet<RelPath>,
     pub(crate) dirs_ready: BTreeSet<RelPath>,
     pub(crate) closed: BTreeSet<RelPath>,
+    /// Version of the file of which a chunk was told to be a hole, the last time.
+    pub(crate) told: BTreeMap<(u64, u64), i64>,
     pub(crate) deleted: BTreeMap<RelPath, BTreeSet<Vec<u8>>>,
 }
 
@@ -75,7 +77,8 @@ impl Site {
                 self.current.remove(&index);
                 *self.discards.entry(index).or_default() += 1;
             }
-            Action::Publish { index, size } => {
+            Action::Publish { index, size, holes } => {
+                self.fill(index, size, &holes);
                 self.check_content(dest.entry(index).expect("published entries are outstanding"), index, size);
                 self.tasks.push(Task::Publish(index, size));
             }
@@ -102,6 +105,18 @@ impl Site {
         }
         if let EntryKind::HardLink { target } = &entry.kind {
             assert!(self.finals.contains_key(target), "a link to {target}, which is not in place");
+        }
+    }
+
+    /// What was told to be a hole; the bytes of this world say by themselves whether they are of the right state.
+    fn fill(&mut self, index: u64, size: u64, holes: &ChunkSet) {
+        let path = &self.announced[&index].path;
+        let temp = &mut self.temps[self.current[&index]].content;
+        temp.resize(size as usize, None);
+        for chunk in holes.ranges().iter().cloned().flatten() {
+            let (from, to) = (chunk * CHUNK, size.min((chunk + 1) * CHUNK));
+            let content = bytes(path, self.told[&(index, chunk)], from, to - from);
+            temp[from as usize..to as usize].iter_mut().zip(content).for_each(|(to, from)| *to = Some(from));
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, TryRecvError};
+use proto::ChunkSet;
 use proto::record::Kind;
 use proto::source::{Item, Read};
 use sys::file::{Advice, Meta, OpenFlags, fadvise, read_exact_at, seek_data, seek_hole, set_direct};
@@ -142,7 +143,11 @@ impl<'a> ChunkReader<'a> {
         let open = &self.files[&(job.file.index, item.generation)];
         if open.sparse {
             let read = read_sparse(open, item, &mut frame);
-            return self.finish_sparse(job, frame, read);
+            let hole_end = match &read {
+                Ok(parts) if parts.iter().all(|part| part.len == 0) => self.hole_end(&job, open),
+                _ => None,
+            };
+            return self.finish_sparse(job, frame, read, hole_end);
         }
         frame.parts.push(whole(item));
         let len = (item.len as usize).next_multiple_of(sys::buffer::BUFFER_ALIGN_BYTES).min(frame.buf.len());
@@ -215,19 +220,35 @@ impl<'a> ChunkReader<'a> {
         Ok(())
     }
 
-    fn finish_sparse(&self, job: InFlight, mut frame: Frame, read: io::Result<Vec<Part>>) {
+    /// How far the hole reaches that a chunk lies in. For a digest chunks are needed in their order, each for itself.
+    fn hole_end(&self, job: &InFlight, open: &OpenFile) -> Option<u64> {
+        let (size, chunk_size) = (job.file.entry.size()?, self.shared.chunk_size);
+        if job.file.digest.is_some() {
+            return None;
+        }
+        match seek_data(&open.cached, job.item.offset).ok()? {
+            Some(data) => Some(data / u64::from(chunk_size)),
+            None => Some(ChunkSet::count_of(size, chunk_size)),
+        }
+    }
+
+    fn finish_sparse(&self, job: InFlight, mut frame: Frame, read: io::Result<Vec<Part>>, hole_end: Option<u64>) {
         match read {
             Ok(parts) => {
                 frame.parts = parts;
                 let len = job.item.len as usize;
-                self.finish(job, frame, Ok(len));
+                self.finish_in_hole(job, frame, Ok(len), hole_end);
             }
             Err(error) => self.finish(job, frame, Err(error)),
         }
     }
 
-    /// A chunk is in memory, or not: looks whether the file has changed, feeds the digest, tells.
     fn finish(&self, job: InFlight, frame: Frame, read: io::Result<usize>) {
+        self.finish_in_hole(job, frame, read, None);
+    }
+
+    /// A chunk is in memory, or not: looks whether the file has changed, feeds the digest, tells.
+    fn finish_in_hole(&self, job: InFlight, frame: Frame, read: io::Result<usize>, hole_end: Option<u64>) {
         let read = match read {
             Ok(n) if n == job.item.len as usize => {
                 self.shared.check(&job.file, || self.shared.root.stat(&job.file.place.path))
@@ -237,7 +258,9 @@ impl<'a> ChunkReader<'a> {
         };
         self.shared.busy_us.fetch_add(job.begin.elapsed().as_micros() as u64, Ordering::Relaxed);
         let whole = read == Read::Whole;
-        let loaded = Loaded { frame, results: vec![(job.item, read)] };
+        // Looked at before the file was found unchanged, so it is true of this state of it.
+        let hole_end = hole_end.filter(|_| whole);
+        let loaded = Loaded { frame, results: vec![(job.item, read)], hole_end };
         match &job.file.digest {
             Some(running) if whole => self.in_order(running, loaded),
             Some(running) => {

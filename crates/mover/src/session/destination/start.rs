@@ -171,6 +171,7 @@ impl Session {
         let (commits, commit_queue) = bounded::<Commit>(WORK_MAX);
         if let Some(journal) = &journal {
             let committer = Committer {
+                chunk_size: u64::from(chunk_size),
                 place: place.clone(),
                 targets: targets.clone(),
                 journal: journal.clone(),

@@ -1,0 +1,113 @@
+//! Memory does not grow with the dataset: not with the number of files, and not with the size of one.
+
+use std::fs::{self, File};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::world::World;
+
+/// The most that an end may ever have resident by default, its program and its stacks with it.
+const RESIDENT_MAX: u64 = 512 << 20;
+/// Files in one directory of the source.
+const FILES_PER_DIR: usize = 1000;
+/// Bytes of a file.
+const CONTENT: [u8; 100] = [b'x'; 100];
+/// The longest that one copy of the long form may take.
+const LONG_TIME_MAX: Duration = Duration::from_secs(3600);
+
+fn make_files(world: &World, files: usize) {
+    for dir in 0..files.div_ceil(FILES_PER_DIR) {
+        let dir_path = world.path(&format!("source/{dir}"));
+        fs::create_dir_all(&dir_path).expect("a directory can be made");
+        for file in dir * FILES_PER_DIR..files.min((dir + 1) * FILES_PER_DIR) {
+            fs::write(dir_path.join(file.to_string()), CONTENT).expect("a file can be written");
+        }
+    }
+}
+
+/// False, with a message, where the file system knows no file of that size.
+fn make_sparse(world: &World, name: &str, size: u64) -> bool {
+    let path = world.path(name);
+    fs::create_dir_all(path.parent().expect("it is in a directory")).expect("a directory can be made");
+    let file = File::create(path).expect("a file can be made");
+    let made = file.set_len(size);
+    if let Err(error) = &made {
+        eprintln!("skipped: no file of {size} bytes can be made here: {error}");
+    }
+    made.is_ok()
+}
+
+/// Copies what is in `source` there, with bounded memory at both ends; gives the summary.
+fn copy(world: &World, options: &str, to: &str) -> Value {
+    let command = world.copy_command(options, &world.here("source/"), &world.there(to));
+    let summary = world.start(command).end_within(LONG_TIME_MAX).expect_code(0).summary();
+    let [source, destination] =
+        ["source", "destination"].map(|end| summary["peak_rss_bytes"][end].as_u64().expect("both ends tell"));
+    eprintln!(
+        "{to} {options}: at most {} MiB at the source, {} MiB at the destination, {} s",
+        source >> 20,
+        destination >> 20,
+        summary["seconds"]
+    );
+    assert!(source.max(destination) < RESIDENT_MAX, "{summary}");
+    summary
+}
+
+fn many_files(files: usize) {
+    let world = World::new();
+    make_files(&world, files);
+    for (options, to) in [("", "rw/default"), ("--memory 64MiB", "rw/little")] {
+        let summary = copy(&world, options, to);
+        assert_eq!(summary["files_placed"], files);
+    }
+}
+
+fn huge_file(size: u64) {
+    let world = World::new();
+    if !make_sparse(&world, "source/huge", size) {
+        return;
+    }
+    // Data at both ends and in the middle.
+    let file = File::options().write(true).open(world.path("source/huge")).expect("it can be opened");
+    let places = [0, size / 2 + 4097, size - 5];
+    for at in places {
+        std::os::unix::fs::FileExt::write_all_at(&file, b"data!", at).expect("it can be written");
+    }
+    for (options, to) in [("", "rw/default"), ("--memory 64MiB", "rw/little")] {
+        let summary = copy(&world, options, to);
+        assert_eq!(summary["bytes"], size);
+        let copy = world.path(to).join("huge");
+        let (file, meta) = (File::open(&copy).expect("it is there"), fs::metadata(&copy).expect("it is there"));
+        assert_eq!(meta.len(), size);
+        let allocated = std::os::unix::fs::MetadataExt::blocks(&meta) * 512;
+        assert!(allocated < 1 << 20, "{allocated} bytes are allocated");
+        for at in places {
+            let mut data = [0; 5];
+            std::os::unix::fs::FileExt::read_exact_at(&file, &mut data, at).expect("it can be read");
+            assert_eq!(&data, b"data!");
+        }
+    }
+}
+
+#[test]
+fn many_files_take_little_memory() {
+    many_files(10_000);
+}
+
+#[test]
+fn a_huge_file_takes_little_memory_and_time() {
+    huge_file(1 << 40);
+}
+
+#[test]
+#[ignore = "takes minutes and a million inodes, twice; make soak runs it"]
+fn a_million_files_take_little_memory() {
+    many_files(1_000_000);
+}
+
+#[test]
+#[ignore = "takes a file system that knows files of 10 TiB; make soak runs it"]
+fn ten_tebibytes_take_little_memory_and_time() {
+    huge_file(10 << 40);
+}

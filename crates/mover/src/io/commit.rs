@@ -50,6 +50,13 @@ pub enum Commit {
         /// Chunks that nothing was written to.
         holes: ChunkSet,
     },
+    /// Chunks of a file are holes: the space that was reserved for them is given back, for others may need it.
+    Punch {
+        /// The file.
+        target: Arc<Target>,
+        /// The chunks.
+        holes: ChunkSet,
+    },
     /// A file at the destination is equal: only its attributes are set.
     Refresh {
         /// Its index.
@@ -180,6 +187,10 @@ impl Committer {
             Commit::Chunk { index, chunk } => {
                 batch.chunks.entry(index).or_default().insert(chunk);
             }
+            Commit::Punch { target, holes } => {
+                // It is done again, and judged, when the file is complete.
+                let _ = self.punch(&target, target.entry.size().unwrap_or(0), &holes);
+            }
             Commit::Refresh { index } => self.refresh(index),
             Commit::CloseDir { index, entry } => self.close_dir(index, &entry),
             Commit::Delete { dir, keep } => self.delete(&dir, &keep),
@@ -223,17 +234,22 @@ impl Committer {
 
     /// Holes, length and attributes of a file that is written.
     fn complete(&self, target: &Target, size: u64, holes: &ChunkSet) -> io::Result<()> {
+        self.punch(target, size, holes)?;
         if let Some(file) = target.file.get() {
-            // The space was reserved when the file was opened.
-            for range in holes.ranges() {
-                let [begin, end] = [range.start, range.end].map(|chunk| (chunk * self.chunk_size).min(size));
-                punch_hole(&file.cached, begin, end - begin)?;
-            }
             truncate(&file.cached, size)?;
             fchmod(&file.cached, target.entry.mode)?;
             attributes(&file.cached, &target.entry, self.preserve_all)?;
         }
         Ok(())
+    }
+
+    /// Makes chunks of a file holes: their space was reserved when the file was opened.
+    fn punch(&self, target: &Target, size: u64, holes: &ChunkSet) -> io::Result<()> {
+        let Some(file) = target.file.get() else { return Ok(()) };
+        holes.ranges().iter().try_for_each(|range| {
+            let [begin, end] = [range.start, range.end].map(|chunk| (chunk * self.chunk_size).min(size));
+            punch_hole(&file.cached, begin, end - begin).map(|_| ())
+        })
     }
 
     fn make_durable(&self, files: &[(Arc<Target>, u64)], unfinished: &[(Arc<Target>, ChunkSet)]) -> io::Result<()> {

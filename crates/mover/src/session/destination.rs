@@ -12,7 +12,7 @@ use crossbeam_channel::Sender;
 use proto::control::{Bye, Control, CopyOptions, FileEnd, Outcome, ToDestination, ToSource};
 use proto::destination::{Action, Decision, Destination};
 use proto::limits::WOULD_DELETE_MAX;
-use proto::{Entry, RelPath};
+use proto::{ChunkSet, Entry, RelPath};
 use sys::file::Dir;
 use tokio::sync::mpsc;
 
@@ -278,8 +278,12 @@ impl Session {
                 self.learn(&message).await;
                 let holes = self.told_holes(&message);
                 self.machine.handle_message(message).map_err(|e| LinkError::Protocol(e.to_string()))?;
-                if let Some((index, bytes)) = holes {
+                if let Some((index, bytes, chunks)) = holes {
                     self.end.tally.landed(index, bytes);
+                    // The machine took them, so the target is the one that is being received.
+                    if let Some(target) = self.targets.current(index) {
+                        self.give(Commit::Punch { target, holes: chunks });
+                    }
                 }
             }
             Control::Bye(bye) => self.bye = Some(bye),
@@ -323,11 +327,11 @@ impl Session {
         }
     }
 
-    /// Holes of a file that is outstanding, and their bytes.
-    fn told_holes(&self, message: &ToDestination) -> Option<(u64, u64)> {
+    /// Holes of a file that is outstanding: its index, their bytes, the chunks.
+    fn told_holes(&self, message: &ToDestination) -> Option<(u64, u64, ChunkSet)> {
         let ToDestination::Holes { index, chunks } = message else { return None };
         let size = self.machine.entry(*index)?.size()?;
-        Some((*index, chunks.bytes(size, self.context.settings.chunk_size)))
+        Some((*index, chunks.bytes(size, self.context.settings.chunk_size), chunks.clone()))
     }
 
     fn decide(&mut self, index: u64, decision: Decision) {

@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use crate::{Draw, run, tried};
 
-/// Bytes of the disk.
-const SIZE: usize = 160 << 20;
+/// Bytes of the disk: the dataset twice, for a copy that replaces everything, and its largest hole filled.
+const SIZE: usize = 256 << 20;
 /// What is written or lost as a whole.
 const BLOCK: usize = 4096;
 /// The largest write that the kernel may send.

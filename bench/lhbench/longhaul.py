@@ -92,7 +92,7 @@ class LonghaulThroughput(_Longhaul):
         return self._client(
             "test", "throughput", self._ready["address"], "--fingerprint", self._ready["fingerprint"],
             "--streams", job.streams, "--congestion", congestion, "--duration", f"{job.duration_s}s",
-            "--protect", self.protection, "--json", *(["--rate", job.rate] if hasattr(job, "rate") else []),
+            "--protect", self.protection, "--json", *(["--rate", job.rate] if job.rate else []),
         )
 
     def session(self, *words):

@@ -5,10 +5,10 @@ import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 from .errors import ArmFailed
 from .longhaul import LonghaulThroughput
+from .peers.base import StreamJob
 from .wire import Wire, count_real_packets
 
 # Of what is asked, b/s, over how many streams.
@@ -87,8 +87,7 @@ class SetPoint:
         return Changed(before, after, wire.rate(begin, begin + _SHORT_S) / after - 1, done - asked)
 
     def _running(self, bench, peer, rate, streams, duration_s):
-        return _Running(bench, peer, SimpleNamespace(streams=streams, congestion="cubic", duration_s=duration_s,
-                                                     rate=f"{rate / 1e6:g}Mb/s"))
+        return _Running(bench, peer, StreamJob(streams, "cubic", duration_s, f"{rate / 1e6:g}Mb/s"))
 
     def table(self):
         lines = ["| asked, Mb/s | streams | worst 10 s mean | worst 1 s over | limited by |", "|---:|---:|---:|---:|---|"]

@@ -22,6 +22,7 @@ class StreamJob:
     streams: int
     congestion: object
     duration_s: int
+    rate: object = None  # the set point, for those who can hold one
 
 
 class Peer:

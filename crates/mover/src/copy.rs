@@ -116,11 +116,9 @@ pub(crate) async fn drive(
         let worth_it = error.is_network() && !is_piped && (progress || summary.reconnects > 0);
         let Some(Next::Again { pause, attempt, of }) = worth_it.then(|| retry.failed(random())) else {
             let begun = end.is_some() || summary.reconnects > 0;
-            let failed = Err(error);
-            hook::dataset::after(&driver.programs, &mut summary, &failed, (events, steer)).await;
+            hook::dataset::after(&driver.programs, &mut summary, Some(&error), (events, steer)).await;
             summary.seconds = begin.elapsed().as_secs_f64();
             let so_far = Box::new(summary);
-            let Err(error) = failed else { unreachable!("it was made of an error") };
             return Err(Early { error, attempts: tried, begun, so_far });
         };
         summary.reconnects += 1;
@@ -135,7 +133,7 @@ pub(crate) async fn drive(
         }
     }
     summary.seconds = begin.elapsed().as_secs_f64();
-    hook::dataset::after(&driver.programs, &mut summary, &Ok(()), (events, steer)).await;
+    hook::dataset::after(&driver.programs, &mut summary, None, (events, steer)).await;
     Ok(summary)
 }
 
@@ -223,6 +221,25 @@ fn sources(request: &CopyRequest, job: [u8; 16]) -> Result<(source::From, bool, 
     }
 }
 
+/// Asks an agent for what it is to send; `reorder_chunks` is what a pipe at this end can hold.
+async fn begin_pull(
+    request: &CopyRequest,
+    remote: &Remote,
+    from: &[Vec<u8>],
+    driver: &Driver,
+    reorder_chunks: Option<u32>,
+) -> Result<Session, SessionError> {
+    let work = Work::Copy {
+        paths: from.to_vec(),
+        names: request.names.clone(),
+        options: request.options.clone(),
+        single: false,
+        source_key: [0; 16],
+        reorder_chunks,
+    };
+    begin(request, remote, Direction::Pull, work, driver).await
+}
+
 async fn pull_to_pipe(
     request: &CopyRequest,
     remote: &Remote,
@@ -230,15 +247,7 @@ async fn pull_to_pipe(
     driver: &Driver,
     (events, steer): (&mpsc::Sender<Event>, &Steering),
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
-    let work = Work::Copy {
-        paths: from.to_vec(),
-        names: Vec::new(),
-        options: request.options.clone(),
-        single: false,
-        source_key: [0; 16],
-        reorder_chunks: Some(REORDER_CHUNKS),
-    };
-    let session = match begin(request, remote, Direction::Pull, work, driver).await {
+    let session = match begin_pull(request, remote, from, driver, Some(REORDER_CHUNKS)).await {
         Ok(session) => session,
         Err(error) => return (Err(error), None),
     };
@@ -263,15 +272,7 @@ async fn pull(
     driver: &Driver,
     (events, steer): (&mpsc::Sender<Event>, &Steering),
 ) -> (Result<(), SessionError>, Option<(End, bool)>) {
-    let work = Work::Copy {
-        paths: from.to_vec(),
-        names: request.names.clone(),
-        options: request.options.clone(),
-        single: false,
-        source_key: [0; 16],
-        reorder_chunks: None,
-    };
-    let session = match begin(request, remote, Direction::Pull, work, driver).await {
+    let session = match begin_pull(request, remote, from, driver, None).await {
         Ok(session) => session,
         Err(error) => return (Err(error), None),
     };

@@ -16,22 +16,22 @@ use crate::session::{SessionError, Steering, steered};
 /// Exit code of a command whose hook failed after everything is in place.
 const PARTLY: u8 = 6;
 
-/// Runs the hook after the dataset, if the dataset was begun; `result` says how the last session ended. If the hook
+/// Runs the hook after the dataset, if the dataset was begun; `failed` is why the last session ended early. If the hook
 /// fails, that is told and makes the summary one of a copy that is partly done. It is killed when the user says stop.
 pub async fn after(
     programs: &Programs,
     summary: &mut Summary,
-    result: &Result<(), SessionError>,
+    failed: Option<&SessionError>,
     (events, steer): (&mpsc::Sender<Event>, &Steering),
 ) {
     let Some(site) = programs.begun().filter(|_| programs.hooks.of(Moment::AfterDataset).is_some()) else { return };
     let occasion = Occasion {
-        outcome: Some(if result.is_ok() && summary.ok { "ok" } else { "failed" }),
+        outcome: Some(if failed.is_none() && summary.ok { "ok" } else { "failed" }),
         files: Some(summary.files),
         bytes: Some(summary.bytes),
         ..Occasion::default()
     };
-    let time_max = if matches!(result, Err(SessionError::Stopped)) { STOPPED_TIME_MAX } else { TIME_MAX };
+    let time_max = if matches!(failed, Some(SessionError::Stopped)) { STOPPED_TIME_MAX } else { TIME_MAX };
     let stop = Arc::new(AtomicBool::new(false));
     let (hooks, stopped) = (programs.hooks.clone(), stop.clone());
     let work = move || run(&hooks, Moment::AfterDataset, (&site, &occasion), &stopped, time_max);

@@ -130,8 +130,6 @@ pub struct Committer {
     pub events: mpsc::Sender<CommitEvent>,
     /// Bytes of a chunk.
     pub chunk_size: u64,
-    /// Time spent waiting for the disk, µs.
-    pub sync_us: Arc<AtomicU64>,
 }
 
 #[derive(Default)]
@@ -221,9 +219,7 @@ impl Committer {
             .filter_map(|(index, chunks)| Some((self.targets.current(index)?, chunks)))
             .filter(|(target, _)| target.slot.is_some_and(|s| s != u64::MAX))
             .collect();
-        let begin = Instant::now();
         self.make_durable(&files, &unfinished)?;
-        self.sync_us.fetch_add(begin.elapsed().as_micros() as u64, Ordering::Relaxed);
         let placed = self.rename(files);
         self.record(epoch, &placed, unfinished)?;
         for (target, outcome) in placed {

@@ -181,7 +181,6 @@ impl Session {
                 single_name: setup.single_name.clone(),
                 epoch,
                 events: tell_committed,
-                sync_us: Arc::new(AtomicU64::new(0)),
             };
             spawn("lh-commit".to_owned(), Box::new(move || committer.run(&commit_queue)));
         }

@@ -4,6 +4,7 @@ pub mod gate;
 pub mod open;
 pub mod receiver;
 pub mod sender;
+pub mod test_data;
 pub mod tune;
 
 use std::net::TcpStream;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use proto::control::Telemetry;
 use tokio::sync::mpsc;
 
-use crate::control::attribution::{Limit, Second, Shares, attribute};
+use crate::control::attribution::{Destination, Limit, PerMille, Second, Shares, Source, Tcp, attribute};
 use crate::event::{CpuPerGb, Ends, Event, Summary};
 use crate::net::tune::Chosen;
 use crate::session::streams::Sample;
@@ -27,10 +27,37 @@ pub struct SendSecond {
     pub held: Duration,
     /// Busy time of the mean reader, µs.
     pub disk_busy_us: u64,
-    /// Frames free now.
-    pub frames_free: usize,
-    /// Frames in all.
-    pub frames: usize,
+    /// Something was under way: read, waiting or being sent.
+    pub outstanding: bool,
+}
+
+impl SendSecond {
+    /// What attribution looks at: these counters, the sockets, the last telemetry of the other end, and the busy share
+    /// of this host in thousandths.
+    fn seen(&self, sample: &Sample, peer: &Telemetry, host_busy: u16) -> Second {
+        let share = |us: u64| PerMille::of(us, self.span.as_micros() as u64);
+        Second {
+            outstanding: self.outstanding,
+            moved: sample.acked > 0,
+            held: PerMille::of_time(self.held, self.span),
+            source: Source {
+                empty: share(self.starved_us),
+                readers: share(self.disk_busy_us),
+                hashing: PerMille::default(),
+                net: share(self.net_busy_us),
+                host: PerMille::new(host_busy),
+            },
+            tcp: Tcp {
+                busy: Duration::from_micros(sample.busy_us),
+                receiver_limited: Duration::from_micros(sample.rwnd_limited_us),
+                buffer_limited: Duration::from_micros(sample.sndbuf_limited_us),
+                segments: sample.segments,
+                retransmitted: sample.retransmits_now,
+                window_full: None,
+            },
+            destination: Destination::from(peer),
+        }
+    }
 }
 
 /// Samples of one end.
@@ -141,7 +168,7 @@ impl Outlook {
     pub fn attribute(&mut self, second: &SendSecond, sample: &Sample, peer: &Telemetry) {
         self.peer = *peer;
         let host_busy = self.host_busy();
-        let limit = attribute(&Second::sending(second, sample, peer, host_busy));
+        let limit = attribute(&second.seen(sample, peer, host_busy));
         self.shares.add(limit, second.span);
         self.limit = Some(limit);
     }

@@ -4,7 +4,6 @@
 //! So the question is asked from the far end towards the near one, and the first place that is busy
 //! while what comes before it waits is the answer. [`attribute`] has the order.
 
-mod sending;
 mod shares;
 
 #[cfg(test)]

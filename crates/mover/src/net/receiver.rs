@@ -23,6 +23,8 @@ use crate::frame::{Frame, Part, Pool};
 /// Commands in the queue of one thread.
 const COMMANDS_MAX: usize = 256;
 const IDLE: Duration = Duration::from_millis(200);
+/// Bytes that are waited for at most before looking at a socket again.
+const WAKE_BYTES_MAX: usize = 128 << 10;
 /// Records of one stream before the next has its turn.
 const RECORDS_PER_TURN: usize = 4;
 
@@ -226,6 +228,8 @@ struct Stream {
     /// End of what is in the frame (batches).
     filled: usize,
     corrupt: bool,
+    /// Bytes that must have arrived before the kernel says so.
+    wake_bytes: usize,
 }
 
 impl Stream {
@@ -244,6 +248,7 @@ impl Stream {
             frame: None,
             filled: 0,
             corrupt: false,
+            wake_bytes: 1,
         }
     }
 
@@ -274,7 +279,10 @@ impl Stream {
         let n = match received {
             Ok(0) => return Turn::Closed(Some("the other end closed the connection".to_owned())),
             Ok(n) => n,
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Turn::Dry,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                self.wait_for_the_rest();
+                return Turn::Dry;
+            }
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Turn::More,
             Err(e) => return Turn::Closed(Some(e.to_string())),
         };
@@ -290,6 +298,18 @@ impl Stream {
             }
         }
         Turn::More
+    }
+
+    /// Has the kernel wake this thread when a good part of what is missing has arrived, not for every segment.
+    fn wait_for_the_rest(&mut self) {
+        let missing = match &self.incoming {
+            None => HEADER - self.head_got,
+            Some(incoming) => incoming.header.len as usize - incoming.got,
+        };
+        let wanted = missing.min(WAKE_BYTES_MAX);
+        if wanted != self.wake_bytes && sys::socket::set_rcvlowat(self.socket.as_fd(), wanted as u32).is_ok() {
+            self.wake_bytes = wanted;
+        }
     }
 
     /// A header is whole: finds a place for its payload.

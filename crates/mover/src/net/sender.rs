@@ -15,13 +15,14 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use proto::limits::RECORD_PAYLOAD_MAX;
 use proto::record::{CHECK, FILE_END, HEADER, HEADER_COVERED, Header, Kind, LAST};
-use proto::seal::{Protection, Sealer};
+use proto::seal::{PayloadCheck, Protection, Sealer};
 use sys::poll::{Epoll, Event, Interest, Waker};
 use tokio::sync::mpsc;
 
 use super::gate::Gate;
+use super::test_data::TestData;
 use super::{NetEvent, NetStats, Opened};
-use crate::frame::{Frame, Pool};
+use crate::frame::{Frame, Part, Pool};
 
 /// Commands in the queue of one thread.
 const COMMANDS_MAX: usize = 256;
@@ -39,8 +40,8 @@ pub struct Shared {
     pub ready: Receiver<Frame>,
     /// Where frames go when all of a parcel is with the kernel.
     pub pool: Pool,
-    /// Test data go round: a parcel that was sent is queued again, until `finish` is set.
-    pub again: Option<Sender<Frame>>,
+    /// A test: its data are made as they are sent, until `finish` is set, and nothing comes from the queue.
+    pub test: Option<TestData>,
     /// The set point.
     pub gate: Gate,
     /// Asks the pacer to open the gate as far as it may be now; called when a record does not pass.
@@ -272,8 +273,8 @@ impl Loop {
         let _ = self.epoll.delete(stream.socket.as_ref());
         let half = if why.is_none() { std::net::Shutdown::Write } else { std::net::Shutdown::Both };
         let _ = stream.socket.shutdown(half);
-        if let Some(frame) = stream.frame {
-            release(&self.shared, frame);
+        if let Load::Frame(frame) = stream.load {
+            self.shared.pool.give(frame);
         }
         self.tell(NetEvent::Closed { id, why: why.map(|e| e.to_string()) });
     }
@@ -284,16 +285,13 @@ impl Loop {
     }
 }
 
-fn release(shared: &Shared, frame: Frame) {
-    match &shared.again {
-        // The queue has room for every frame there is.
-        Some(again) => {
-            if let Err(back) = again.try_send(frame) {
-                shared.pool.give(back.into_inner());
-            }
-        }
-        None => shared.pool.give(frame),
-    }
+/// The parcel that a stream carries.
+enum Load {
+    None,
+    /// One of a copy.
+    Frame(Frame),
+    /// One of a test, by its number.
+    Made(u64),
 }
 
 struct Stream {
@@ -302,7 +300,7 @@ struct Stream {
     writable: bool,
     ending: bool,
     /// The parcel that is being sent, the part and the byte in it where the next record begins.
-    frame: Option<Frame>,
+    load: Load,
     part: usize,
     at: u32,
     /// The record that is being sent: its header, where its payload is, and how much of both is sent.
@@ -312,6 +310,10 @@ struct Stream {
     in_record: bool,
     last: bool,
     end_sent: bool,
+    /// Payload of a record of a test.
+    made: Vec<u8>,
+    /// Its check, if that was made with it.
+    checked: Option<PayloadCheck>,
     /// Sealed payload (private protection only).
     sealed: Vec<u8>,
 }
@@ -325,7 +327,7 @@ impl Stream {
             socket: opened.socket,
             writable: true,
             ending: false,
-            frame: None,
+            load: Load::None,
             part: 0,
             at: 0,
             head: [0; HEADER],
@@ -334,6 +336,8 @@ impl Stream {
             in_record: false,
             last: false,
             end_sent: false,
+            made: Vec::new(),
+            checked: None,
             sealed,
         }
     }
@@ -345,10 +349,9 @@ impl Stream {
                 Err(turn) => return turn,
             }
         }
-        let payload: &[u8] = match &self.frame {
-            Some(_) if !self.sealed.is_empty() => &self.sealed[..self.payload.len()],
-            Some(frame) => &frame.buf[self.payload.clone()],
-            None => &[],
+        let payload = match self.sealed.get(..self.payload.len()) {
+            Some(sealed) => sealed,
+            None => plain(&self.load, &self.made, &self.payload),
         };
         let total = HEADER + payload.len();
         let result = if self.sent < HEADER {
@@ -375,34 +378,29 @@ impl Stream {
         }
         if self.last {
             NetStats::add(&shared.stats.parcels, 1);
-            release(shared, self.frame.take().expect("a record belongs to a parcel"));
+            if let Load::Frame(frame) = std::mem::replace(&mut self.load, Load::None) {
+                shared.pool.give(frame);
+            }
         }
         Turn::More
     }
 
     /// Makes the next record, from the parcel at hand or the next one of the queue.
     fn next_record(&mut self, id: u16, shared: &Shared) -> Result<(), Turn> {
-        if self.frame.is_none() {
-            let over = shared.again.is_some() && shared.finish.load(Ordering::Acquire);
-            if self.ending || over {
-                return self.end_record();
-            }
-            match shared.ready.try_recv() {
-                Ok(frame) => {
-                    let event = NetEvent::Sending { parcel: frame.parcel, stream: id };
-                    if shared.again.is_none() && shared.events.blocking_send(event).is_err() {
-                        shared.pool.give(frame);
-                        return Err(Turn::Closed(Some(io::Error::other("the session is gone"))));
-                    }
-                    (self.part, self.at) = (0, 0);
-                    self.frame = Some(frame);
-                }
-                Err(_) if shared.finish.load(Ordering::Acquire) => return self.end_record(),
-                Err(_) => return Err(Turn::Empty),
+        if matches!(self.load, Load::None) {
+            self.load(id, shared)?;
+            if self.end_sent {
+                return Ok(());
             }
         }
-        let frame = self.frame.as_ref().expect("just seen");
-        let part = &frame.parts[self.part];
+        let (kind, parcel, part) = match (&self.load, &shared.test) {
+            (Load::Frame(frame), _) => (frame.kind, frame.parcel, frame.parts[self.part]),
+            (&Load::Made(parcel), Some(test)) => {
+                let len = test.parcel_bytes();
+                (Kind::Memory, parcel, Part { file: 0, generation: 0, offset: 0, start: 0, len, file_end: false })
+            }
+            _ => unreachable!("a parcel was loaded"),
+        };
         let len = (part.len - self.at).min(shared.gate.record_bytes());
         let bytes = u64::from(len) + HEADER as u64;
         if !shared.gate.pass(bytes) {
@@ -414,19 +412,27 @@ impl Stream {
             }
         }
         let part_done = self.at + len == part.len;
-        self.last = part_done && self.part + 1 == frame.parts.len();
+        let parts = if let Load::Frame(frame) = &self.load { frame.parts.len() } else { 1 };
+        self.last = part_done && self.part + 1 == parts;
         let flags = if self.last { LAST } else { 0 } | if part_done && part.file_end { FILE_END } else { 0 };
         let header = Header {
-            kind: frame.kind,
+            kind,
             flags,
             generation: part.generation,
             len,
-            parcel: frame.parcel,
+            parcel,
             file: part.file,
             offset: part.offset + u64::from(self.at),
         };
         let start = (part.start + self.at) as usize;
         self.payload = start..start + len as usize;
+        if let Some(test) = &shared.test {
+            self.made.resize(RECORD_PAYLOAD_MAX, 0);
+            let mut check = (shared.protection == Protection::Clear).then(PayloadCheck::default);
+            test.fill(parcel, self.at, &mut self.made[..len as usize], check.as_mut());
+            self.payload = 0..len as usize;
+            self.checked = check;
+        }
         self.seal(&header);
         if part_done {
             self.part += 1;
@@ -436,6 +442,28 @@ impl Stream {
         }
         NetStats::add(&shared.stats.bytes, u64::from(len));
         NetStats::add(&shared.stats.records, 1);
+        Ok(())
+    }
+
+    /// Takes the next parcel.
+    fn load(&mut self, id: u16, shared: &Shared) -> Result<(), Turn> {
+        let finish = shared.finish.load(Ordering::Acquire);
+        if self.ending || (shared.test.is_some() && finish) {
+            return self.end_record();
+        }
+        (self.part, self.at) = (0, 0);
+        if let Some(test) = &shared.test {
+            self.load = Load::Made(test.take());
+            return Ok(());
+        }
+        let Ok(frame) = shared.ready.try_recv() else {
+            return if finish { self.end_record() } else { Err(Turn::Empty) };
+        };
+        if shared.events.blocking_send(NetEvent::Sending { parcel: frame.parcel, stream: id }).is_err() {
+            shared.pool.give(frame);
+            return Err(Turn::Closed(Some(io::Error::other("the session is gone"))));
+        }
+        self.load = Load::Frame(frame);
         Ok(())
     }
 
@@ -449,11 +477,23 @@ impl Stream {
 
     fn seal(&mut self, header: &Header) {
         let covered = header.encode();
-        let payload: &[u8] = self.frame.as_ref().map_or(&[], |f| &f.buf[self.payload.clone()]);
-        let check: [u8; CHECK] = self.sealer.seal(&covered, payload, &mut self.sealed);
+        let payload = plain(&self.load, &self.made, &self.payload);
+        let check: [u8; CHECK] = match self.checked.take() {
+            Some(checked) => self.sealer.seal_checked(&covered, checked),
+            None => self.sealer.seal(&covered, payload, &mut self.sealed),
+        };
         self.head[..HEADER_COVERED].copy_from_slice(&covered);
         self.head[HEADER_COVERED..].copy_from_slice(&check);
         self.sent = 0;
         self.in_record = true;
+    }
+}
+
+/// The payload of a record before it is sealed.
+fn plain<'a>(load: &'a Load, made: &'a [u8], payload: &std::ops::Range<usize>) -> &'a [u8] {
+    match load {
+        Load::None => &[],
+        Load::Frame(frame) => &frame.buf[payload.clone()],
+        Load::Made(_) => &made[payload.clone()],
     }
 }

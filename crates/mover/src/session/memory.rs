@@ -1,29 +1,26 @@
 //! Memory to memory: the same threads, streams and checks as a copy, without disks.
 //!
-//! The sending end fills its frames with random bytes once and sends them in turn: every frame is different,
-//! so each stream carries as much distinct data as it has frames. The receiving end checks each record and
-//! drops it.
+//! The sending end makes its data as it sends them ([`TestData`]), no two records alike. The receiving end checks each
+//! record and drops it.
 
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
 use proto::control::{Bye, Control, Telemetry};
-use proto::record::Kind;
 
 use super::receiving::{Queues, Receiving, wakers};
 use super::sending::Sending;
 use super::tally::{Tally, per_second};
 use super::{CLOSE, Context, SECOND, SessionError, Wire, steered, stopped};
 use crate::event::{Event, Interval};
-use crate::frame::{Frame, Part, Pool};
+use crate::frame::Pool;
 use crate::link::LinkError;
 use crate::net::NetEvent;
+use crate::net::test_data::TestData;
 use crate::report::Outlook;
 use crate::request::Steer;
 use crate::session::source::End;
 
-/// Distinct bytes that each stream has to send at least.
-const DISTINCT_PER_STREAM: u64 = 64 << 20;
 /// Between two looks at the sockets; also how fine the end of a test is.
 const TICK: Duration = Duration::from_millis(20);
 /// How long streams may take to end in good order.
@@ -37,18 +34,15 @@ pub async fn send(
     direction: &'static str,
 ) -> (Result<(), SessionError>, End) {
     let mut end = end(&context);
-    let size = u64::from(context.settings.chunk_size);
-    let streams = u64::from(context.settings.streams_max.max(1));
-    let frames =
-        (context.memory_bytes.min(DISTINCT_PER_STREAM * streams).max(DISTINCT_PER_STREAM) / size).max(8) as usize;
-    let pool = match Pool::new(frames, size as usize, Vec::new()) {
+    // Test data never enter a frame; the pool is as small as it may be.
+    let pool = match Pool::new(1, context.settings.chunk_size as usize, Vec::new()) {
         Ok(pool) => pool,
         Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),
     };
-    fill(&pool);
+    let test = TestData::new(context.settings.chunk_size);
     let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
     let mut wire = Wire::new(link, context.limits.timeout);
-    let mut sending = Sending::new(&mut context, pool, true);
+    let mut sending = Sending::new(&mut context, pool, Some(test));
     let mut result = send_until(&mut wire, &mut sending, &mut context, &mut end, duration, interval, direction).await;
     if result.is_ok() {
         sending.finish();
@@ -77,7 +71,6 @@ async fn send_until(
     let mut begun: Option<Instant> = None;
     let mut last = Instant::now();
     let mut line = Line::new(direction, interval);
-    sending.queue_all();
     loop {
         tokio::select! {
             message = wire.link.recv() => match wire.hear(message?).await {
@@ -254,36 +247,6 @@ async fn receive_until(
 
 fn end(context: &Context) -> End {
     End { tally: Tally::default(), outlook: Outlook::new(context), io: "memory".to_owned() }
-}
-
-/// Fills all frames with different bytes.
-fn fill(pool: &Pool) {
-    let mut frames: Vec<Frame> = std::iter::from_fn(|| pool.try_take()).collect();
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    for frame in &mut frames {
-        for word in frame.buf.chunks_exact_mut(8) {
-            // xorshift64: fast, and no two frames are alike; nothing secret.
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            word.copy_from_slice(&state.to_le_bytes());
-        }
-    }
-    frames.into_iter().for_each(|f| pool.give(f));
-}
-
-impl Sending {
-    /// Queues every frame once; the senders queue them again.
-    fn queue_all(&self) {
-        let mut parcel = 0;
-        while let Some(mut frame) = self.pool.take(Duration::ZERO) {
-            let len = frame.buf.len() as u32;
-            (frame.kind, frame.parcel) = (Kind::Memory, parcel);
-            frame.parts.push(Part { file: 0, generation: 0, offset: 0, start: 0, len, file_end: false });
-            parcel += 1;
-            self.send(frame);
-        }
-    }
 }
 
 /// The interval lines of a test.

@@ -17,6 +17,7 @@ use crate::control::pace::{Pacer, Reading};
 use crate::frame::{Frame, Pool};
 use crate::net::gate::Gate;
 use crate::net::sender::{Refill, SendThread, Shared};
+use crate::net::test_data::TestData;
 use crate::net::{NetEvent, NetStats, Opened};
 use crate::report::{Outlook, SendSecond};
 
@@ -53,18 +54,18 @@ struct Before {
 }
 
 impl Sending {
-    /// Makes the half ready; no stream is open yet. With `go_round` parcels are sent again and again.
+    /// Makes the half ready; no stream is open yet. With `test` its data are sent, without end.
     ///
     /// # Panics
     /// If called outside a tokio runtime.
     #[must_use]
-    pub fn new(context: &mut Context, pool: Pool, go_round: bool) -> Sending {
+    pub fn new(context: &mut Context, pool: Pool, test: Option<TestData>) -> Sending {
         let (ready, queue) = bounded(pool.count());
         let (tell, events) = mpsc::channel(NEWS_MAX);
         let shared = Arc::new(Shared {
             ready: queue,
             pool: pool.clone(),
-            again: go_round.then(|| ready.clone()),
+            test,
             gate: Gate::default(),
             refill: OnceLock::new(),
             stats: NetStats::default(),
@@ -193,7 +194,7 @@ impl Sending {
         if paced.pacer.set_point().is_some() && now.duration_since(self.paced_at) >= PACE {
             self.paced_at = now;
             // A parcel in the queue is for any stream.
-            let queued = !self.ready.is_empty();
+            let queued = self.shared.test.is_some() || !self.ready.is_empty();
             let readings: Vec<_> = self.streams.live().map(|(id, live)| reading(id, &live.socket, queued)).collect();
             paced.pacer.tick(self.begin.elapsed(), &readings);
             drop(paced);
@@ -236,8 +237,7 @@ impl Sending {
             starved_us: (now.starved_us - self.before.starved_us) / threads,
             held: now.held.saturating_sub(self.before.held),
             disk_busy_us,
-            frames_free: self.pool.free(),
-            frames: self.pool.count(),
+            outstanding: self.shared.test.is_some() || self.pool.free() < self.pool.count(),
         };
         self.before = now;
         let sample = self.streams.sample();

@@ -129,7 +129,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let machine = Source::new(proto::source::Config { chunk_size, small_max: small_max(chunk_size), reorder_chunks });
     let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
     let wire = Wire::new(link, context.limits.timeout);
-    let sending = Sending::new(&mut context, pool, false);
+    let sending = Sending::new(&mut context, pool, None);
     let mut session = Session {
         machine,
         wire,

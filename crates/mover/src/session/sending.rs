@@ -282,6 +282,7 @@ fn reading(id: u16, socket: &std::net::TcpStream, queued: bool) -> Reading {
             stream: id,
             sent_bytes: info.bytes_sent,
             retransmitted_bytes: info.bytes_retrans,
+            packets: info.data_segs_out,
             mss_bytes: info.snd_mss,
             waiting_bytes: u64::from(info.notsent_bytes),
             header_bytes,

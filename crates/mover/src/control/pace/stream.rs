@@ -93,7 +93,7 @@ impl Stream {
     /// Takes a reading `since` the last one.
     pub(super) fn read(&mut self, reading: Reading, since: Duration) -> Traffic {
         let before = std::mem::replace(&mut self.seen, reading);
-        self.overhead = reading.overhead();
+        self.overhead = reading.overhead_since(&before);
         let bits = |bytes: u64| wire_bits(self.overhead, bytes);
         let payload_bytes = reading.sent_bytes.saturating_sub(before.sent_bytes);
         let mut traffic = Traffic {

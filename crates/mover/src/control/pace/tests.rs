@@ -94,6 +94,7 @@ const MTU_1500: Reading = Reading {
     stream: 0,
     sent_bytes: 0,
     retransmitted_bytes: 0,
+    packets: 0,
     mss_bytes: 1448,
     header_bytes: 52,
     waiting_bytes: 0,
@@ -188,9 +189,24 @@ fn retransmissions_are_taken_off_the_allowance() {
 }
 
 #[test]
+fn short_packets_cost_their_headers() {
+    let allowance = |packets| {
+        let mut pacer = pacer(Rate::gbps(8), 1);
+        pacer.tick(at_ms(50), &[Reading { sent_bytes: 14_480_000, packets, ..MTU_1500 }]);
+        pacer.allowance(at_ms(50)) as f64
+    };
+    let full = allowance(10_000);
+    assert_eq!(full, allowance(0), "no count: full segments are assumed");
+    // Half as long: 724 bytes with 52 of header each.
+    let wanted = (724.0 / 776.0) / (1448.0 / 1500.0);
+    assert!((allowance(20_000) / full - wanted).abs() < 1e-4, "{}", allowance(20_000) / full);
+}
+
+#[test]
 fn the_largest_numbers_do_not_overflow() {
     let mut pacer = pacer(Rate::MAX, 3);
     let most = Reading {
+        packets: u32::MAX,
         sent_bytes: u64::MAX,
         waiting_bytes: u64::MAX,
         mss_bytes: u32::MAX,

@@ -96,7 +96,9 @@ pub enum IoChoice {
     /// What measures best here.
     #[default]
     Measure,
-    /// Positional I/O without io_uring and O_DIRECT.
+    /// The same without io_uring, which many sites turn off: threads with positional reads and writes.
+    Threads,
+    /// Without O_DIRECT as well, as on file systems that do not offer it.
     Posix,
 }
 

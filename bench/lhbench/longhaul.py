@@ -67,7 +67,7 @@ class LonghaulCopy(_Longhaul):
     """`longhaul copy` as a user would type it: streams and congestion control are its own choice."""
 
     def start_server(self, job):
-        self._serve(f"{job.arrival}:rw")
+        self._serve(job.arrival)
 
     def run_client(self, job):
         source = f"{job.dataset.root}/" if job.dataset.is_tree else job.dataset.single

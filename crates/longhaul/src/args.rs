@@ -25,7 +25,7 @@ const HELP_COLUMNS: usize = 100;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul serve --root /data:rw                        on one host
+  longhaul serve --root /data                           on one host
   longhaul copy /data/run7 lh://dtn.example.org/data/   on another
   longhaul test throughput dtn.example.org              how fast is the path?";
 

@@ -14,7 +14,7 @@
 
 use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::hkdf;
-use crc_fast::{CrcAlgorithm, checksum};
+use crc_fast::{CrcAlgorithm, Digest, checksum};
 use serde::{Deserialize, Serialize};
 
 use crate::record::{CHECK, HEADER_COVERED};
@@ -72,7 +72,7 @@ impl Sealer {
     pub fn seal(&mut self, header: &[u8; HEADER_COVERED], payload: &[u8], out: &mut [u8]) -> [u8; CHECK] {
         let nonce = self.next_nonce();
         match self.protection {
-            Protection::Clear => clear_check(header, payload),
+            Protection::Clear => clear_check(header, payload_check(payload)),
             Protection::Integrity => self.mac(nonce, header, payload),
             Protection::Private => {
                 let nonce = Nonce::assume_unique_for_key(nonce);
@@ -83,6 +83,13 @@ impl Sealer {
                 tag
             }
         }
+    }
+
+    /// As [`Sealer::seal`] with [`Protection::Clear`], for a payload that was checked while it was made.
+    pub fn seal_checked(&mut self, header: &[u8; HEADER_COVERED], payload: PayloadCheck) -> [u8; CHECK] {
+        debug_assert_eq!(self.protection, Protection::Clear);
+        self.next_nonce();
+        clear_check(header, payload.0.finalize().to_le_bytes())
     }
 
     /// Opens one record: checks it and decrypts the payload in place (private only).
@@ -139,9 +146,25 @@ impl Sealer {
     }
 }
 
-fn clear_check(header: &[u8; HEADER_COVERED], payload: &[u8]) -> [u8; CHECK] {
+/// The check of a payload with [`Protection::Clear`], piece by piece.
+pub struct PayloadCheck(Digest);
+
+impl Default for PayloadCheck {
+    fn default() -> PayloadCheck {
+        PayloadCheck(Digest::new(CrcAlgorithm::Crc64Nvme))
+    }
+}
+
+impl PayloadCheck {
+    /// Adds the next piece.
+    pub fn update(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+}
+
+fn clear_check(header: &[u8; HEADER_COVERED], payload: [u8; 8]) -> [u8; CHECK] {
     let mut check = [0; CHECK];
-    check[..8].copy_from_slice(&payload_check(payload));
+    check[..8].copy_from_slice(&payload);
     let over = header_check(header, &check[..8]);
     check[8..].copy_from_slice(&over);
     check

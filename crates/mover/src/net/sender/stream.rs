@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use proto::limits::RECORD_PAYLOAD_MAX;
 use proto::record::{FILE_END, HEADER, HEADER_COVERED, Header, Kind, LAST};
-use proto::seal::{Protection, Sealer};
+use proto::seal::{PayloadCheck, Protection, Sealer};
 
 use super::{Shared, Turn};
 use crate::frame::{Frame, Part};
@@ -120,17 +120,15 @@ impl Stream {
         }
         let payload = self.now.payload(&self.load);
         let after: &[u8] = if self.made == 2 { &self.next.head } else { &[] };
-        // More follows in a moment: a short last segment waits for it instead of going alone.
-        let more = self.made == 2;
         let total = HEADER + payload.len();
         let fd = self.socket.as_fd();
         let result = if self.sent < HEADER {
             let head = IoSlice::new(&self.now.head[self.sent..]);
-            sys::socket::sendv(fd, &[head, IoSlice::new(payload), IoSlice::new(after)], more)
+            sys::socket::sendv(fd, &[head, IoSlice::new(payload), IoSlice::new(after)], false)
         } else if self.sent < total {
-            sys::socket::sendv(fd, &[IoSlice::new(&payload[self.sent - HEADER..]), IoSlice::new(after)], more)
+            sys::socket::sendv(fd, &[IoSlice::new(&payload[self.sent - HEADER..]), IoSlice::new(after)], false)
         } else {
-            sys::socket::send(fd, &after[self.sent - total..], more)
+            sys::socket::send(fd, &after[self.sent - total..], false)
         };
         match result {
             Ok(n) => self.sent += n,
@@ -166,7 +164,7 @@ impl Stream {
         if matches!(self.load, Load::None) && !self.load(id, shared)? {
             let end = Header { kind: Kind::End, flags: LAST, generation: 0, len: 0, parcel: 0, file: 0, offset: 0 };
             (self.now.start, self.now.end) = (None, true);
-            self.seal(&end);
+            self.seal(&end, None);
             return Ok(());
         }
         let (kind, parcel, parts, part) = match (&self.load, &shared.test) {
@@ -192,12 +190,14 @@ impl Stream {
         let flags = if self.now.last { LAST } else { 0 } | if part_done && part.file_end { FILE_END } else { 0 };
         let offset = part.offset + u64::from(self.at);
         let header = Header { kind, flags, generation: part.generation, len, parcel, file: part.file, offset };
-        if let Some(test) = &shared.test {
+        let checked = shared.test.as_ref().and_then(|test| {
+            let mut checked = (shared.protection == Protection::Clear).then(PayloadCheck::default);
             let out = if self.plain.is_empty() { &mut self.now.own } else { &mut self.plain };
-            test.fill(parcel, self.at, &mut out[..len as usize]);
-        }
+            test.fill(parcel, self.at, &mut out[..len as usize], checked.as_mut());
+            checked
+        });
         self.now.start = shared.test.is_none().then_some((part.start + self.at) as usize);
-        self.seal(&header);
+        self.seal(&header, checked);
         if part_done {
             self.part += 1;
             self.at = 0;
@@ -233,12 +233,13 @@ impl Stream {
     }
 
     /// Checks or seals the record whose payload was found or made.
-    fn seal(&mut self, header: &Header) {
+    fn seal(&mut self, header: &Header, checked: Option<PayloadCheck>) {
         let covered = header.encode();
         let record = &mut self.now;
         record.len = header.len as usize;
-        let check = match (&self.load, record.start) {
-            (Load::Frame(frame), Some(start)) => {
+        let check = match (checked, &self.load, record.start) {
+            (Some(checked), ..) => self.sealer.seal_checked(&covered, checked),
+            (_, Load::Frame(frame), Some(start)) => {
                 self.sealer.seal(&covered, &frame.buf[start..start + record.len], &mut record.own)
             }
             _ if self.plain.is_empty() => self.sealer.seal(&covered, &record.own[..record.len], &mut []),

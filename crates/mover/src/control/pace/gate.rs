@@ -6,14 +6,15 @@
 
 use std::time::Duration;
 
-/// A slot of the memory. A booking leaves the window up to one slot late.
-const SLOT: Duration = Duration::from_millis(4);
+/// A slot of the memory. A booking leaves the window up to one slot late: with slots of 4 ms the window was so often
+/// full at the set point itself that a pause came back a second later, again and again.
+const SLOT: Duration = Duration::from_millis(1);
 /// Slots that cover a second, and the running one.
-const SLOTS: usize = 251;
+const SLOTS: usize = 1_001;
 /// What may be booked in a window, so no second has more. Windows are up to a slot longer than a second,
 /// and what leaves them is taken again half a gap between two calls later: while it is the window that
 /// limits (for a second after a burst) callers 5 ms apart get at least the set point.
-const WINDOW_PS: i64 = 1_007_000_000_000;
+const WINDOW_PS: i64 = 1_006_000_000_000;
 /// Longest piece for which there is a window: 6 ms, a record of 256 KiB at 350 Mb/s.
 pub(super) const TAKE_PS_MAX: u64 = 6_000_000_000;
 /// The bucket fills so much faster than time that what is lost in rounding is not missed.

@@ -8,6 +8,8 @@ mod memory;
 mod places;
 #[path = "e2e/relay.rs"]
 mod relay;
+#[path = "e2e/report.rs"]
+mod report;
 #[path = "e2e/ssh.rs"]
 mod ssh;
 #[path = "e2e/sshd.rs"]

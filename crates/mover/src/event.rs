@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto::control::DigestKind;
+use proto::control::{DigestKind, StorageIo};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::control::attribution::Limit;
@@ -202,8 +202,8 @@ pub struct Summary {
     pub limits: BTreeMap<String, f64>,
     /// The largest of them.
     pub limited_by: Option<Limit>,
-    /// How bytes were read and written, e.g. `io_uring direct`.
-    pub io: Ends<String>,
+    /// What bytes were read and written with; `None` for an end of which it is not known.
+    pub io: Ends<Option<StorageIo>>,
     /// Protection in force.
     pub protection: proto::seal::Protection,
     /// Congestion control in force.

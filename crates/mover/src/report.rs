@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use proto::control::Telemetry;
+use proto::control::{StorageIo, Telemetry};
 use tokio::sync::mpsc;
 
 use crate::control::attribution::{Destination, Limit, PerMille, Second, Shares, Source, Tcp, attribute};
@@ -83,6 +83,8 @@ pub struct Outlook {
     pub socket_buffer_bytes: u64,
     /// Congestion control in force and why.
     pub chosen: Option<Chosen>,
+    /// What this end reads or writes with, as far as that is known.
+    pub io: Option<StorageIo>,
     events: Option<mpsc::Sender<Event>>,
     begin: Instant,
     cpu_begin_us: u64,
@@ -102,6 +104,7 @@ impl Default for Outlook {
             streams: 0,
             socket_buffer_bytes: 0,
             chosen: None,
+            io: None,
             events: None,
             begin: Instant::now(),
             cpu_begin_us: cpu_us(),
@@ -196,6 +199,7 @@ impl Outlook {
             retransmits: self.sample.retransmits,
             rtt_us: self.sample.rtt_us,
             cwnd_bytes: self.sample.cwnd_bytes,
+            io: self.io,
             ..Telemetry::default()
         }
     }
@@ -228,6 +232,10 @@ impl Outlook {
         summary.cpu_s_per_gb =
             CpuPerGb { source: per_gb(source), destination: per_gb(destination), total: per_gb(source + destination) };
         summary.peak_rss_bytes = Ends { source: source_rss, destination: destination_rss };
+        let (source_io, destination_io) = if sending { (self.io, self.peer.io) } else { (self.peer.io, self.io) };
+        // What an earlier attempt knew holds for the next, which may have ended before it knew.
+        summary.io.source = source_io.or(summary.io.source);
+        summary.io.destination = destination_io.or(summary.io.destination);
         summary.socket_buffer_bytes = self.socket_buffer_bytes;
         summary.limits = self.shares.shares();
         summary.limited_by = self.shares.dominant();

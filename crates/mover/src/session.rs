@@ -15,7 +15,7 @@ pub mod tally;
 
 use std::time::{Duration, Instant};
 
-use proto::control::{Code, Control, Refusal, Settings, Telemetry};
+use proto::control::{Code, Control, Refusal, Settings, StorageIo, Telemetry};
 use proto::hello::{SessionId, SessionKey};
 use tokio::sync::{mpsc, watch};
 
@@ -255,6 +255,12 @@ pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// What these rings move chunks with.
+#[must_use]
+pub fn storage_io(rings: &[sys::ring::Ring]) -> StorageIo {
+    if rings.iter().all(sys::ring::Ring::is_asynchronous) { StorageIo::IoUring } else { StorageIo::Posix }
 }
 
 /// CPU time of this process so far, µs.

@@ -528,6 +528,22 @@ pub(crate) fn cut(mut text: String) -> String {
     text
 }
 
+/// What an end reads or writes its data with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StorageIo {
+    /// Test data: no storage.
+    Memory,
+    /// A pipe.
+    Pipe,
+    /// A ring of io_uring.
+    IoUring,
+    /// Positional calls (`pread`, `pwrite`).
+    Posix,
+    /// Several disks, some of them with a ring and some with positional calls.
+    Mixed,
+}
+
 /// One second of one end, for attribution and metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Telemetry {
@@ -561,6 +577,8 @@ pub struct Telemetry {
     pub rtt_us: u64,
     /// Sum of congestion windows, bytes.
     pub cwnd_bytes: u64,
+    /// What this end reads or writes with; `None` until that is known.
+    pub io: Option<StorageIo>,
 }
 
 #[cfg(test)]

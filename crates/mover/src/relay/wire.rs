@@ -96,8 +96,6 @@ fn clean_summary(summary: &mut Summary) {
             (limit, share)
         })
         .collect();
-    plain(&mut summary.io.source);
-    plain(&mut summary.io.destination);
     summary.congestion.iter_mut().for_each(plain);
     summary.bytes_text = summary.bytes.to_string();
     // Where files are at the other host is nothing to be shown as a place here.

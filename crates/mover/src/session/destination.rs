@@ -63,7 +63,7 @@ pub struct Setup {
 /// Runs the destination end of a copy to its end.
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let mut setup = setup;
-    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&setup.context), io: String::new() };
+    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&setup.context) };
     let patience = Instant::now() + LOCK_PATIENCE;
     let started = loop {
         match Session::start(&mut setup, &mut end) {

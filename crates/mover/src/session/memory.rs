@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use proto::control::{Bye, Control, Telemetry};
+use proto::control::{Bye, Control, StorageIo, Telemetry};
 
 use super::receiving::{Queues, Receiving, wakers};
 use super::sending::Sending;
@@ -246,7 +246,9 @@ async fn receive_until(
 }
 
 fn end(context: &Context) -> End {
-    End { tally: Tally::default(), outlook: Outlook::new(context), io: "memory".to_owned() }
+    let mut end = End { tally: Tally::default(), outlook: Outlook::new(context) };
+    end.outlook.io = Some(StorageIo::Memory);
+    end
 }
 
 /// The interval lines of a test.

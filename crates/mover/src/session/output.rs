@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use proto::control::{Bye, Control, Outcome, ToDestination, ToSource};
+use proto::control::{Bye, Control, Outcome, StorageIo, ToDestination, ToSource};
 use proto::destination::{Action, Decision, Destination};
 use proto::{ChunkSet, Entry, EntryKind, RelPath};
 use tokio::sync::mpsc;
@@ -38,7 +38,8 @@ pub struct Setup {
 /// Copies one file to a pipe.
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let Setup { mut context, output, every_file } = setup;
-    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&context), io: "pipe".to_owned() };
+    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&context) };
+    end.outlook.io = Some(StorageIo::Pipe);
     let chunk_size = context.settings.chunk_size;
     // What waits for its turn must leave frames for what is due.
     let frames = (context.memory_bytes / u64::from(chunk_size)).clamp(2 * u64::from(REORDER_CHUNKS), 4096) as usize;

@@ -74,15 +74,13 @@ pub struct End {
     pub tally: Tally,
     /// Rates, limits, retransmits.
     pub outlook: Outlook,
-    /// How storage was read or written.
-    pub io: String,
 }
 
 /// Runs the source end of a copy to its end. What came of it is in the second part also when it failed.
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let Setup { mut context, from, options, reorder_chunks, every_file } = setup;
     let (news, news_inbox) = mpsc::channel(NEWS_MAX);
-    let end = End { tally: Tally::default(), outlook: Outlook::new(&context), io: String::new() };
+    let end = End { tally: Tally::default(), outlook: Outlook::new(&context) };
     let filter = match Filter::new(&options.filters) {
         Ok(filter) => filter,
         Err(error) => return (Err(SessionError::Fatal(error.to_string())), end),
@@ -161,8 +159,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let result = session.run().await;
     session.shutdown(&result).await;
     stop.store(true, Ordering::Relaxed);
-    let Session { mut end, readers, sending, hooks, .. } = session;
-    end.io = readers.io();
+    let Session { end, readers, sending, hooks, .. } = session;
     hooks.finish().await;
     // Threads end when their queues close; joining them keeps the runtime's thread free of surprises.
     let _ = tokio::task::spawn_blocking(move || {
@@ -587,6 +584,7 @@ impl Session {
 
     async fn shutdown(&mut self, result: &Result<(), SessionError>) {
         self.settle(result).await;
+        self.end.outlook.io = Some(self.readers.io());
         let last = self.sending.last(&self.wire.peer, &mut self.end.outlook);
         self.wire.link.send(Control::Telemetry(last)).await;
         let bye = match result {

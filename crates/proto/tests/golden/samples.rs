@@ -3,7 +3,8 @@
 
 use proto::control::{
     Bye, Code, Control, CopyOptions, Delegated, DigestKind, Direction, FileEnd, FilterRule, Hello, Open, Opened,
-    Outcome, Overwrite, Peer, Refusal, Relay, Settings, Telemetry, ToDestination, ToSource, Want, Welcome, Work,
+    Outcome, Overwrite, Peer, Refusal, Relay, Settings, StorageIo, Telemetry, ToDestination, ToSource, Want, Welcome,
+    Work,
 };
 use proto::journal::{Record, VERSION};
 use proto::seal::Protection;
@@ -124,6 +125,7 @@ fn telemetry() -> Telemetry {
         retransmits: 12,
         rtt_us: 100_000,
         cwnd_bytes: 1 << 30,
+        io: Some(StorageIo::IoUring),
     }
 }
 

@@ -187,7 +187,7 @@ async fn push(
         Ok(session) => session,
         Err(error) => return (Err(error), None),
     };
-    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver).await;
+    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver);
     context.steer = Some(steer.clone());
     let setup = source::Setup {
         context,
@@ -259,7 +259,7 @@ async fn pull_to_pipe(
         Ok(output) => output,
         Err(error) => return (Err(SessionError::Os { doing: "opening standard output".to_owned(), error }), None),
     };
-    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver).await;
+    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver);
     context.steer = Some(steer.clone());
     let (result, end) = output::run(output::Setup { context, output, every_file: request.every_file }).await;
     (result, Some((end, false)))
@@ -285,7 +285,7 @@ async fn pull(
         Place::Served(grant, _) => grant.name(),
         Place::Local(_) | Place::Pipe | Place::Agent(..) => "longhaul copy".to_owned(),
     };
-    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver).await;
+    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver);
     context.steer = Some(steer.clone());
     let setup = destination::Setup {
         context,
@@ -328,7 +328,7 @@ fn bounded(settings: &Settings) -> Settings {
     Settings { streams_max, ..settings.clone() }
 }
 
-async fn context(
+fn context(
     session: Session,
     wished: &Settings,
     limits: &crate::request::Limits,
@@ -337,13 +337,8 @@ async fn context(
 ) -> (Context, Option<crate::connect::Keep>) {
     let Session { link, opened, key, rtt, ways, keep } = session;
     let name: String = opened.session.iter().map(|b| format!("{b:02x}")).collect();
-    let started = Started {
-        session: name,
-        protection: opened.settings.protection,
-        congestion: opened.settings.congestion.clone(),
-        congestion_reason: None,
-    };
-    let _ = events.send(Event::Started(started)).await;
+    let started =
+        Started { session: name, protection: opened.settings.protection, congestion: None, congestion_reason: None };
     let context = Context {
         link,
         session: opened.session,
@@ -358,6 +353,7 @@ async fn context(
         limits: limits.clone(),
         driver: true,
         events: Some(events.clone()),
+        started: Some(started),
         steer: None,
         stop: driver.stop.clone(),
         counters: driver.counters.clone(),
@@ -499,7 +495,7 @@ async fn one_way(
     };
     let (_never, stop) = watch::channel(false);
     let driver = Driver { job, counters: Arc::default(), stop, programs: Programs::default() };
-    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, &driver).await;
+    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, &driver);
     context.steer = steer.map(|s| Arc::new(tokio::sync::Mutex::new(s)));
     let (result, end) = match direction {
         Direction::Push => memory::send(context, duration, request.interval, "forward").await,

@@ -60,16 +60,17 @@ pub enum Event {
     Summary(Box<Summary>),
 }
 
-/// The session is open.
+/// The session is open and its first data stream set up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Started {
     /// The session, as hexadecimal digits; what `session set` wants.
     pub session: String,
     /// Protection in force.
     pub protection: proto::seal::Protection,
-    /// Congestion control of the data streams.
+    /// Congestion control of the data streams, as the sending end's kernel says; `None` if no stream was set up within
+    /// a second.
     pub congestion: Option<String>,
-    /// Why that congestion control, when it was not named by the user.
+    /// Why that congestion control: the user named none, or another one that cannot be had.
     pub congestion_reason: Option<String>,
 }
 
@@ -206,8 +207,10 @@ pub struct Summary {
     pub io: Ends<Option<StorageIo>>,
     /// Protection in force.
     pub protection: proto::seal::Protection,
-    /// Congestion control in force.
+    /// Congestion control of the data streams, as the sending end's kernel says.
     pub congestion: Option<String>,
+    /// As in [`Started`].
+    pub congestion_reason: Option<String>,
     /// File with whole-file digests, when they were asked for.
     pub digests_file: Option<String>,
     /// Kind of the digests.

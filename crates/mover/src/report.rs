@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use proto::control::{StorageIo, Telemetry};
+use proto::control::{Congestion, StorageIo, Telemetry};
 use tokio::sync::mpsc;
 
 use crate::control::attribution::{Destination, Limit, PerMille, Second, Shares, Source, Tcp, attribute};
-use crate::event::{CpuPerGb, Ends, Event, Summary};
-use crate::net::tune::Chosen;
+use crate::event::{CpuPerGb, Ends, Event, Started, Summary};
+use crate::link::LinkError;
 use crate::session::streams::Sample;
 use crate::session::tally::{Clock, per_second};
 use crate::session::{Context, cpu_us};
@@ -81,11 +81,13 @@ pub struct Outlook {
     pub streams: u16,
     /// Socket buffer memory, bytes.
     pub socket_buffer_bytes: u64,
-    /// Congestion control in force and why.
-    pub chosen: Option<Chosen>,
+    /// Congestion control in force at the sending end, and why.
+    pub congestion: Option<Congestion>,
     /// What this end reads or writes with, as far as that is known.
     pub io: Option<StorageIo>,
     events: Option<mpsc::Sender<Event>>,
+    /// Until it is told.
+    started: Option<Started>,
     begin: Instant,
     cpu_begin_us: u64,
     host_before: Option<(u64, u64)>,
@@ -103,9 +105,10 @@ impl Default for Outlook {
             sample: Sample::default(),
             streams: 0,
             socket_buffer_bytes: 0,
-            chosen: None,
+            congestion: None,
             io: None,
             events: None,
+            started: None,
             begin: Instant::now(),
             cpu_begin_us: cpu_us(),
             host_before: None,
@@ -114,10 +117,10 @@ impl Default for Outlook {
 }
 
 impl Outlook {
-    /// An outlook that has seen nothing.
+    /// An outlook that has seen nothing, and will tell that the session started.
     #[must_use]
-    pub fn new(context: &Context) -> Outlook {
-        Outlook { events: context.events.clone(), ..Outlook::default() }
+    pub fn new(context: &mut Context) -> Outlook {
+        Outlook { events: context.events.clone(), started: context.started.take(), ..Outlook::default() }
     }
 
     /// The first stream is open: the time of a test counts from here.
@@ -133,16 +136,46 @@ impl Outlook {
         self.begin.elapsed()
     }
 
-    /// A stream was set up; the first one's congestion control is told, and every refusal.
-    pub async fn congestion(&mut self, chosen: Chosen) {
-        if self.chosen.as_ref() == Some(&chosen) {
-            return;
+    /// A stream was set up to send: the first one's congestion control is told, and every refusal. True if it is news.
+    pub async fn congestion(&mut self, now: &Congestion) -> bool {
+        if self.congestion.as_ref() == Some(now) {
+            return false;
         }
-        if let (Some(events), Some(reason), true) = (&self.events, &chosen.reason, chosen.refused) {
-            let _ = events.send(Event::Warning { text: reason.clone() }).await;
+        tracing::info!(congestion = now.name, reason = now.reason, "congestion control");
+        self.congestion = Some(now.clone());
+        self.started().await;
+        if let (Some(reason), true) = (&now.reason, now.refused) {
+            self.tell(Event::Warning { text: reason.clone() }).await;
         }
-        tracing::info!(congestion = chosen.congestion, reason = chosen.reason, "congestion control");
-        self.chosen = Some(chosen);
+        true
+    }
+
+    /// The same, as the far end says that sends.
+    ///
+    /// # Errors
+    /// When it says what cannot be.
+    pub async fn congestion_told(&mut self, now: &Congestion) -> Result<(), LinkError> {
+        if !now.is_sound() {
+            return Err(LinkError::Protocol("a congestion control with an impossible name".to_owned()));
+        }
+        self.congestion(now).await;
+        Ok(())
+    }
+
+    /// Tells that the session started, once, with what is known of its congestion control: when that is known, and
+    /// after a second at the latest, for then somebody may want to stop it.
+    pub async fn started(&mut self) {
+        let Some(mut started) = self.started.take() else { return };
+        if let Some(now) = &self.congestion {
+            (started.congestion, started.congestion_reason) = (now.name.clone(), now.reason.clone());
+        }
+        self.tell(Event::Started(started)).await;
+    }
+
+    async fn tell(&self, event: Event) {
+        if let Some(events) = &self.events {
+            let _ = events.send(event).await;
+        }
     }
 
     /// A sample of a sending end.
@@ -239,6 +272,8 @@ impl Outlook {
         summary.socket_buffer_bytes = self.socket_buffer_bytes;
         summary.limits = self.shares.shares();
         summary.limited_by = self.shares.dominant();
-        summary.congestion = self.chosen.as_ref().and_then(|c| c.congestion.clone());
+        if let Some(now) = &self.congestion {
+            (summary.congestion, summary.congestion_reason) = (now.name.clone(), now.reason.clone());
+        }
     }
 }

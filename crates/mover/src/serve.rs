@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use proto::control::{
     Code, Control, CopyOptions, Direction, Open, Opened, Refusal, Settings, VERSION_MAX, Welcome, Work, negotiate,
 };
-use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN};
+use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, CONGESTION_CHARS_MAX};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -298,6 +298,7 @@ impl Server {
             limits: self.options.limits.clone(),
             driver: false,
             events: None,
+            started: None,
             steer: None,
             stop,
             counters: self.options.counters.clone(),
@@ -309,6 +310,10 @@ impl Server {
     /// The driver's wish within this agent's bounds.
     fn within(&self, mut settings: Settings) -> Result<Settings, Refusal> {
         let bounds = &self.options.bounds;
+        if settings.congestion.as_ref().is_some_and(|name| name.len() > CONGESTION_CHARS_MAX) {
+            let text = format!("a congestion control has a name of at most {CONGESTION_CHARS_MAX} characters");
+            return Err(Refusal { code: Code::Protocol, text });
+        }
         settings.chunk_size = settings.chunk_size.clamp(CHUNK_SIZE_MIN, CHUNK_SIZE_MAX).next_power_of_two();
         let left = u16::try_from(self.hub.streams_left()).unwrap_or(u16::MAX);
         if left == 0 {

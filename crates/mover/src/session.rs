@@ -19,7 +19,7 @@ use proto::control::{Code, Control, Refusal, Settings, StorageIo, Telemetry};
 use proto::hello::{SessionId, SessionKey};
 use tokio::sync::{mpsc, watch};
 
-use crate::event::Event;
+use crate::event::{Event, Started};
 use crate::link::{Link, LinkError};
 use crate::request::Steer;
 
@@ -139,6 +139,8 @@ pub struct Context {
     pub driver: bool,
     /// Where events go.
     pub events: Option<mpsc::Sender<Event>>,
+    /// What is told of the session once its first stream is set up.
+    pub started: Option<Started>,
     /// Changes while it runs.
     pub steer: Option<Steering>,
     /// Turns true when this end is to stop.
@@ -168,6 +170,7 @@ impl Context {
             limits: self.limits.clone(),
             driver: self.driver,
             events: self.events.take(),
+            started: self.started.take(),
             steer: self.steer.take(),
             stop: std::mem::replace(&mut self.stop, stop),
             counters: self.counters.clone(),

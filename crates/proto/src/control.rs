@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::hello::SessionId;
-use crate::limits::REASON_BYTES_MAX;
+use crate::limits::{CONGESTION_CHARS_MAX, REASON_BYTES_MAX};
 use crate::seal::Protection;
 use crate::{ChunkSet, Entry, RelPath};
 
@@ -64,6 +64,8 @@ pub enum Control {
     Bye(Bye),
     /// Answer to [`Work::Delegate`].
     Delegated(Delegated),
+    /// The source's kernel on its data streams, to a destination that drives.
+    Congestion(Congestion),
 }
 
 /// First message.
@@ -528,6 +530,31 @@ pub(crate) fn cut(mut text: String) -> String {
     text
 }
 
+/// The congestion control of data streams, as the kernel of the sending end says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Congestion {
+    /// Its name, at most [`CONGESTION_CHARS_MAX`] characters; `None` if the kernel does not say.
+    pub name: Option<String>,
+    /// Why this one, if it was not asked for: one line for the user.
+    pub reason: Option<String>,
+    /// True if another one was asked for and cannot be had.
+    pub refused: bool,
+}
+
+impl Congestion {
+    /// True if it can be shown as it is: of bounded length and without control characters. What a peer says
+    /// must be.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let name = self.name.as_deref().unwrap_or_default();
+        let reason = self.reason.as_deref().unwrap_or_default();
+        name.len() <= CONGESTION_CHARS_MAX
+            && name.bytes().all(|byte| byte.is_ascii_graphic())
+            && reason.len() <= REASON_BYTES_MAX
+            && !reason.contains(char::is_control)
+    }
+}
+
 /// What an end reads or writes its data with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -591,5 +618,21 @@ mod tests {
         assert_eq!(negotiate((1, 9)), Some(1));
         assert_eq!(negotiate((2, 9)), None);
         assert_eq!(negotiate((0, 0)), None);
+    }
+
+    #[test]
+    fn a_congestion_control_that_would_change_a_terminal_is_unsound() {
+        let told = |name: &str, reason: &str| Congestion {
+            name: Some(name.to_owned()),
+            reason: Some(reason.to_owned()),
+            refused: true,
+        };
+        assert!(told("cubic", "bbr cannot be set: é").is_sound());
+        assert!(Congestion { name: None, reason: None, refused: false }.is_sound());
+        assert!(told(&"x".repeat(CONGESTION_CHARS_MAX), &"x".repeat(REASON_BYTES_MAX)).is_sound());
+        for (name, reason) in [("cu bic", ""), ("c\u{1b}", ""), ("cubic", "a\nb"), ("0123456789abcdef", "")] {
+            assert!(!told(name, reason).is_sound(), "{name:?} {reason:?}");
+        }
+        assert!(!told("cubic", &"x".repeat(REASON_BYTES_MAX + 1)).is_sound());
     }
 }

@@ -51,6 +51,8 @@ pub const PARCELS_UNLANDED_MAX: usize = 64 << 10;
 
 /// Bytes of a reason that goes with an outcome; longer ones are cut.
 pub const REASON_BYTES_MAX: usize = 4 << 10;
+/// Characters of a congestion control's name: `TCP_CA_NAME_MAX` of the kernel, without its end.
+pub const CONGESTION_CHARS_MAX: usize = 15;
 /// Characters of a digest in hexadecimal: twice the longest, SHA-256's.
 pub const DIGEST_CHARS_MAX: usize = 128;
 /// Paths in one message of what a dry run would delete.

@@ -58,7 +58,7 @@ fn dataset(summary: &Summary) -> Vec<(&'static str, String)> {
 fn path(summary: &Summary) -> Vec<(&'static str, String)> {
     let rtt = units::Span::new(std::time::Duration::from_micros(summary.rtt_us));
     let plural = if summary.streams == 1 { "" } else { "s" };
-    let congestion = summary.congestion.as_deref().unwrap_or("default congestion control");
+    let congestion = summary.congestion.as_deref().unwrap_or("unknown congestion control");
     let mut rows = vec![
         ("moved", format!("{} in {}", bytes(summary.bytes_sent), span(summary.seconds))),
         ("goodput", rate(summary.rate_bps)),

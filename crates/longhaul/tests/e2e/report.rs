@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{Ended, World};
 
 /// What this kernel's files are moved with when nothing is forced: both ends are here.
 fn usual(summary: &Value) -> Value {
@@ -41,5 +41,59 @@ fn a_test_reads_and_writes_nothing() {
         command.arg(world.address()).args(["--fingerprint", world.fingerprint()]);
         let summary = world.run(command).expect_code(0).summary();
         assert_eq!(summary["io"], json!({"source": "memory", "destination": "memory"}), "{direction}");
+    }
+}
+
+/// The congestion control of a socket that asks for none.
+fn kernels_choice() -> String {
+    let path = "/proc/sys/net/ipv4/tcp_congestion_control";
+    let name = std::fs::read_to_string(path).expect("the kernel says").trim().to_owned();
+    // On a path as short as this bbr is not left in place.
+    if name == "bbr" { "cubic".to_owned() } else { name }
+}
+
+/// The one event of that name.
+fn the(ended: &Ended, name: &str) -> Value {
+    let mut found = ended.events().into_iter().filter(|event| event["event"] == name);
+    let first = found.next().unwrap_or_else(|| panic!("no {name}: {}", ended.out));
+    assert!(found.next().is_none(), "twice {name}: {}", ended.out);
+    first
+}
+
+#[test]
+fn the_congestion_control_is_the_one_of_the_end_that_sends() {
+    let world = World::new();
+    world.write("source/file", 1 << 20);
+    let kernels = kernels_choice();
+    let places = [(world.here("source/"), world.there("rw/tree")), (world.there("rw/tree/"), world.here("back"))];
+    for (from, to) in &places {
+        let ended = world.copy("", from, to).expect_code(0);
+        for record in [the(&ended, "started"), ended.summary()] {
+            assert_eq!(record["congestion"], kernels, "{record}");
+            assert!(record["congestion_reason"].is_string(), "{record}");
+        }
+        // Every kernel has it, and everybody may use it.
+        let ended = world.copy("--congestion reno", from, to).expect_code(0);
+        for record in [the(&ended, "started"), ended.summary()] {
+            assert_eq!((&record["congestion"], &record["congestion_reason"]), (&json!("reno"), &Value::Null));
+        }
+        let ended = world.copy("--congestion nosuch", from, to).expect_code(0);
+        let warning = the(&ended, "warning")["text"].clone();
+        assert!(warning.as_str().is_some_and(|text| text.contains("nosuch cannot be set")), "{warning}");
+        for record in [the(&ended, "started"), ended.summary()] {
+            assert_eq!((&record["congestion"], &record["congestion_reason"]), (&json!(kernels), &warning));
+        }
+    }
+}
+
+#[test]
+fn a_test_names_its_congestion_control() {
+    let world = World::new();
+    for direction in ["", " --reverse"] {
+        let mut command = world.command("test throughput", &format!("--duration 300ms --json{direction}"));
+        command.arg(world.address()).args(["--fingerprint", world.fingerprint()]);
+        let ended = world.run(command).expect_code(0);
+        assert_eq!(the(&ended, "started")["congestion"], kernels_choice(), "{direction}");
+        assert_eq!(ended.summary()["congestion"], kernels_choice(), "{direction}");
     }
 }

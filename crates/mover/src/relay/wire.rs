@@ -96,7 +96,7 @@ fn clean_summary(summary: &mut Summary) {
             (limit, share)
         })
         .collect();
-    summary.congestion.iter_mut().for_each(plain);
+    [&mut summary.congestion, &mut summary.congestion_reason].into_iter().flatten().for_each(plain);
     summary.bytes_text = summary.bytes.to_string();
     // Where files are at the other host is nothing to be shown as a place here.
     summary.digests_file = None;

@@ -63,7 +63,7 @@ pub struct Setup {
 /// Runs the destination end of a copy to its end.
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let mut setup = setup;
-    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&setup.context) };
+    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&mut setup.context) };
     let patience = Instant::now() + LOCK_PATIENCE;
     let started = loop {
         match Session::start(&mut setup, &mut end) {
@@ -290,6 +290,7 @@ impl Session {
             Control::Refused(why) => return Err(LinkError::Refused(why).into()),
             Control::SetStreams(n) => self.receiving.as_mut().expect("receives until shutdown").set_streams(n),
             Control::SetRate(_) => {}
+            Control::Congestion(congestion) => self.end.outlook.congestion_told(&congestion).await?,
             other => return Err(LinkError::Protocol(format!("unexpected message {other:?}")).into()),
         }
         Ok(())
@@ -458,6 +459,7 @@ impl Session {
         if self.wire.link.has_room() {
             self.wire.link.send(Control::Telemetry(telemetry)).await;
         }
+        self.end.outlook.started().await;
         if self.context.events.is_some() {
             self.end.outlook.limit = Limit::of_code(self.wire.peer.limit);
             let progress = self.end.tally.progress(&mut self.end.outlook.clock, bytes, streams, self.end.outlook.limit);

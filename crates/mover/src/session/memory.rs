@@ -33,7 +33,7 @@ pub async fn send(
     interval: Duration,
     direction: &'static str,
 ) -> (Result<(), SessionError>, End) {
-    let mut end = end(&context);
+    let mut end = end(&mut context);
     // Test data never enter a frame; the pool is as small as it may be.
     let pool = match Pool::new(1, context.settings.chunk_size as usize, Vec::new()) {
         Ok(pool) => pool,
@@ -86,7 +86,9 @@ async fn send_until(
                 }
             },
             opened = sending.streams.next() => {
-                sending.add(opened, &mut end.outlook).await?;
+                if let Some(news) = sending.add(opened, &mut end.outlook).await? {
+                    wire.link.send(news).await;
+                }
                 if begun.is_none() {
                     begun = Some(Instant::now());
                     end.outlook.restart();
@@ -100,6 +102,7 @@ async fn send_until(
                     let telemetry = sending.second(now - last, &wire.peer, 0, &mut end.outlook);
                     last = now;
                     wire.link.send(Control::Telemetry(telemetry)).await;
+                    end.outlook.started().await;
                     line.second(context, end, sending.bytes()).await;
                 }
                 if begun.is_some_and(|b| now - b >= duration) {
@@ -151,7 +154,7 @@ pub async fn receive(
     interval: Duration,
     direction: &'static str,
 ) -> (Result<(), SessionError>, End) {
-    let mut end = end(&context);
+    let mut end = end(&mut context);
     let os = |error| SessionError::Os { doing: "getting ready to receive".to_owned(), error };
     // Test data never enter a frame; the pool is as small as it may be.
     let made = wakers().and_then(|w| Ok((Pool::new(1, context.settings.chunk_size as usize, w.clone())?, w)));
@@ -202,6 +205,7 @@ async fn receive_until(
                 Some(Control::Bye(Bye::Abandoned(why))) => return Err(SessionError::Abandoned(why)),
                 Some(Control::Refused(why)) => return Err(LinkError::Refused(why).into()),
                 Some(Control::SetStreams(n)) => receiving.set_streams(n),
+                Some(Control::Congestion(congestion)) => end.outlook.congestion_told(&congestion).await?,
                 _ => {}
             },
             Some(event) = receiving.events.recv() => {
@@ -229,6 +233,7 @@ async fn receive_until(
                     if let Some(n) = receiving.tune(span, &end.outlook, end.outlook.limit) {
                         wire.link.send(Control::SetStreams(n)).await;
                     }
+                    end.outlook.started().await;
                     line.second(context, end, receiving.bytes()).await;
                 }
             },
@@ -245,7 +250,7 @@ async fn receive_until(
     }
 }
 
-fn end(context: &Context) -> End {
+fn end(context: &mut Context) -> End {
     let mut end = End { tally: Tally::default(), outlook: Outlook::new(context) };
     end.outlook.io = Some(StorageIo::Memory);
     end

@@ -38,7 +38,7 @@ pub struct Setup {
 /// Copies one file to a pipe.
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let Setup { mut context, output, every_file } = setup;
-    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&context) };
+    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&mut context) };
     end.outlook.io = Some(StorageIo::Pipe);
     let chunk_size = context.settings.chunk_size;
     // What waits for its turn must leave frames for what is due.
@@ -218,6 +218,7 @@ impl Session {
             Control::Refused(why) => return Err(LinkError::Refused(why).into()),
             Control::SetStreams(n) => self.receiving.set_streams(n),
             Control::SetRate(_) => {}
+            Control::Congestion(congestion) => end.outlook.congestion_told(&congestion).await?,
             other => return Err(LinkError::Protocol(format!("unexpected message {other:?}")).into()),
         }
         Ok(())
@@ -273,6 +274,7 @@ impl Session {
         if self.wire.link.has_room() {
             self.wire.link.send(Control::Telemetry(telemetry)).await;
         }
+        end.outlook.started().await;
         let progress = end.tally.progress(&mut end.outlook.clock, bytes, streams, end.outlook.limit);
         self.tell(Event::Progress(progress)).await;
     }

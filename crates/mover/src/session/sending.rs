@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
-use proto::control::Telemetry;
+use proto::control::{Control, Telemetry};
 use tokio::sync::mpsc;
 use units::Rate;
 
@@ -43,6 +43,7 @@ pub struct Sending {
     before: Before,
     auto: Auto,
     rate_max_bps: Option<u64>,
+    driver: bool,
 }
 
 #[derive(Default)]
@@ -101,21 +102,22 @@ impl Sending {
             before: Before::default(),
             auto,
             rate_max_bps: context.rate_max_bps,
+            driver: context.driver,
         }
     }
 
-    /// Takes a stream that was opened.
+    /// Takes a stream that was opened; gives its congestion control if that is news for a far end that drives.
     ///
     /// # Errors
     /// When no thread can be had for it.
-    pub async fn add(&mut self, opened: Opened, outlook: &mut Outlook) -> Result<(), SessionError> {
+    pub async fn add(&mut self, opened: Opened, outlook: &mut Outlook) -> Result<Option<Control>, SessionError> {
         let fd = opened.socket.as_fd();
         let rtt = sys::socket::tcp_info(fd).map_or(0, |i| u64::from(i.rtt_us));
-        let chosen = {
+        let congestion = {
             let rate = self.paced.lock().expect("no panic under the lock").pacer.set_point();
             crate::net::tune::sender(fd, self.congestion.as_deref(), rtt, rate, self.streams.wanted)
         };
-        outlook.congestion(chosen).await;
+        let is_news = outlook.congestion(&congestion).await && !self.driver;
         let reading = reading(opened.id, &opened.socket, false);
         self.paced.lock().expect("no panic under the lock").pacer.add(reading);
         self.apply_pacing();
@@ -128,7 +130,7 @@ impl Sending {
         }
         let n = usize::from(opened.id) % self.threads.len();
         self.threads[n].add(opened);
-        Ok(())
+        Ok(is_news.then_some(Control::Congestion(congestion)))
     }
 
     /// Queues a parcel for whichever stream is free first.

@@ -80,7 +80,7 @@ pub struct End {
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let Setup { mut context, from, options, reorder_chunks, every_file } = setup;
     let (news, news_inbox) = mpsc::channel(NEWS_MAX);
-    let end = End { tally: Tally::default(), outlook: Outlook::new(&context) };
+    let end = End { tally: Tally::default(), outlook: Outlook::new(&mut context) };
     let filter = match Filter::new(&options.filters) {
         Ok(filter) => filter,
         Err(error) => return (Err(SessionError::Fatal(error.to_string())), end),
@@ -236,7 +236,11 @@ impl Session {
                 message = self.wire.link.recv() => self.hear(message?).await?,
                 news = self.news.recv() => self.read(news.expect("readers hold a sender")).await,
                 event = self.sending.events.recv() => self.network(event.expect("senders hold a sender")),
-                opened = self.sending.streams.next() => self.sending.add(opened, &mut self.end.outlook).await?,
+                opened = self.sending.streams.next() => {
+                    if let Some(news) = self.sending.add(opened, &mut self.end.outlook).await? {
+                        self.wire.link.send(news).await;
+                    }
+                }
                 Some(done) = self.hooks.done.recv() => self.hooked(done).await?,
                 event = scan::scan_next(&mut self.scanned), if scan_room => self.scan(event).await,
                 _ = tick.tick() => self.tick().await?,
@@ -556,6 +560,7 @@ impl Session {
         if self.wire.link.has_room() {
             self.wire.link.send(Control::Telemetry(telemetry)).await;
         }
+        self.end.outlook.started().await;
         if self.context.events.is_some() {
             let moved = self.sending.bytes();
             let progress = self.end.tally.progress(

@@ -2,9 +2,9 @@
 //! until it is named there, and then it belongs in the list above.
 
 use proto::control::{
-    Bye, Code, Control, CopyOptions, Delegated, DigestKind, Direction, FileEnd, FilterRule, Hello, Open, Opened,
-    Outcome, Overwrite, Peer, Refusal, Relay, Settings, StorageIo, Telemetry, ToDestination, ToSource, Want, Welcome,
-    Work,
+    Bye, Code, Congestion, Control, CopyOptions, Delegated, DigestKind, Direction, FileEnd, FilterRule, Hello, Open,
+    Opened, Outcome, Overwrite, Peer, Refusal, Relay, Settings, StorageIo, Telemetry, ToDestination, ToSource, Want,
+    Welcome, Work,
 };
 use proto::journal::{Record, VERSION};
 use proto::seal::Protection;
@@ -49,7 +49,12 @@ fn session() -> Vec<(&'static str, Control)> {
         ("Bye Done", Control::Bye(Bye::Done)),
         ("Bye Abandoned", Control::Bye(Bye::Abandoned(refusal(Code::Stopping, "later")))),
         ("Delegated", Control::Delegated(Delegated { token: "t0k3n".into(), grace_ms: 120_000 })),
+        ("Congestion", Control::Congestion(congestion())),
     ]
+}
+
+fn congestion() -> Congestion {
+    Congestion { name: Some("cubic".into()), reason: Some("no".into()), refused: true }
 }
 
 fn copy() -> Work {
@@ -214,7 +219,7 @@ fn listed(message: &Control) {
         Control::Destination(ToSource::Wants(_) | ToSource::Landed(_) | ToSource::Repair(_) | ToSource::Done(_)) => {}
         Control::Destination(ToSource::WouldDelete(_) | ToSource::Warning(_)) => {}
         Control::Telemetry(_) | Control::SetRate(_) | Control::SetStreams(_) => {}
-        Control::Ping(_) | Control::Pong(_) => {}
+        Control::Ping(_) | Control::Pong(_) | Control::Congestion(_) => {}
         Control::Bye(Bye::Done | Bye::Abandoned(_)) => {}
     }
 }

@@ -68,7 +68,7 @@ pub struct Started {
     /// Protection in force.
     pub protection: proto::seal::Protection,
     /// Congestion control of the data streams, as the sending end's kernel says; `None` if no stream was set up within
-    /// a second.
+    /// 5 s.
     pub congestion: Option<String>,
     /// Why that congestion control: the user named none, or another one that cannot be had.
     pub congestion_reason: Option<String>,
@@ -100,7 +100,7 @@ pub struct Progress {
     /// Data streams open.
     pub streams: u16,
     /// What limited the last second.
-    pub limit: Option<Limit>,
+    pub limit: Limit,
 }
 
 /// One second of a throughput test.
@@ -126,7 +126,7 @@ pub struct Interval {
     #[serde(deserialize_with = "direction")]
     pub direction: Word,
     /// What limited it.
-    pub limit: Option<Limit>,
+    pub limit: Limit,
 }
 
 /// An entry of note.
@@ -201,8 +201,8 @@ pub struct Summary {
     pub socket_buffer_bytes: u64,
     /// Shares of the time by limiting factor.
     pub limits: BTreeMap<String, f64>,
-    /// The largest of them.
-    pub limited_by: Option<Limit>,
+    /// The largest of them; [`Limit::Unknown`] if there is none.
+    pub limited_by: Limit,
     /// What bytes were read and written with; `None` for an end of which it is not known.
     pub io: Ends<Option<StorageIo>>,
     /// Protection in force.

@@ -19,6 +19,7 @@ use proto::control::{Code, Control, Refusal, Settings, StorageIo, Telemetry};
 use proto::hello::{SessionId, SessionKey};
 use tokio::sync::{mpsc, watch};
 
+use crate::control::attribution::{Limit, Shares};
 use crate::event::{Event, Started};
 use crate::link::{Link, LinkError};
 use crate::request::Steer;
@@ -185,6 +186,9 @@ pub struct Wire {
     pub link: Link,
     /// Last telemetry of the other end.
     pub peer: Telemetry,
+    /// What limited the other end, by what it told.
+    pub limits: Shares,
+    told: Instant,
     heard: Instant,
     pinged: Instant,
     timeout: Duration,
@@ -197,7 +201,16 @@ impl Wire {
     #[must_use]
     pub fn new(link: Link, timeout: Duration) -> Wire {
         let now = Instant::now();
-        Wire { link, peer: Telemetry::default(), heard: now, pinged: now, timeout, begin: now }
+        Wire {
+            link,
+            peer: Telemetry::default(),
+            limits: Shares::default(),
+            told: now,
+            heard: now,
+            pinged: now,
+            timeout,
+            begin: now,
+        }
     }
 
     /// Notes that something was heard; answers pings, keeps telemetry. Gives what is left to the role.
@@ -206,7 +219,12 @@ impl Wire {
         match message {
             Control::Ping(n) => self.link.send(Control::Pong(n)).await,
             Control::Pong(_) => {}
-            Control::Telemetry(telemetry) => self.peer = telemetry,
+            Control::Telemetry(telemetry) => {
+                // By our own clock: what the other end says of the time is not trusted.
+                let span = self.heard - std::mem::replace(&mut self.told, self.heard);
+                self.limits.add(Limit::of_code(telemetry.limit), span);
+                self.peer = telemetry;
+            }
             other => return Some(other),
         }
         None

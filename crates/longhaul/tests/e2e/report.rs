@@ -97,3 +97,51 @@ fn a_test_names_its_congestion_control() {
         assert_eq!(ended.summary()["congestion"], kernels_choice(), "{direction}");
     }
 }
+
+/// Runs of a busy host that are tried until one is short enough.
+const TRIES: u32 = 10;
+
+/// A copy that took less than a second; `None` if this host is too busy for any.
+fn short(copy: impl Fn() -> Ended) -> Option<Value> {
+    let is_short = |summary: &Value| summary["seconds"].as_f64() < Some(1.0);
+    let summary = (0..TRIES).map(|_| copy().expect_code(0).summary()).find(is_short);
+    if summary.is_none() {
+        eprintln!("skipped: no copy took less than a second");
+    }
+    summary
+}
+
+/// What most of the time was put down to, and its share. All of the time is put down to something.
+fn limits(summary: &Value) -> (String, f64) {
+    let limits = summary["limits"].as_object().expect("there are some");
+    let sum: f64 = limits.values().filter_map(Value::as_f64).sum();
+    assert!((sum - 1.0).abs() < 0.001, "{summary}");
+    let most = summary["limited_by"].as_str().expect("there is one").to_owned();
+    (most.clone(), limits[&most].as_f64().expect("it is one of them"))
+}
+
+#[test]
+fn a_run_of_less_than_a_second_names_its_limit() {
+    let world = World::new();
+    // It takes 0.8 s at the rate.
+    world.write("source/file", 2_000_000);
+    let places = [(world.here("source/"), world.there("rw/tree")), (world.there("rw/tree/"), world.here("back"))];
+    for (from, to) in places {
+        let Some(summary) = short(|| world.copy("--rate 20Mb/s --streams 1", &from, &to)) else { return };
+        let (most, share) = limits(&summary);
+        assert!(most == "rate_limit" && share > 0.5, "{summary}");
+    }
+}
+
+#[test]
+fn a_run_in_which_nothing_is_slow_blames_nobody() {
+    let world = World::new();
+    world.write("source/file", 1000);
+    let places = [(world.here("source/"), world.there("rw/tree")), (world.there("rw/tree/"), world.here("back"))];
+    for (from, to) in places {
+        let Some(summary) = short(|| world.copy("", &from, &to)) else { return };
+        let (most, _) = limits(&summary);
+        let blamed = ["network_path", "network_loss", "sender_window", "receiver_window", "rate_limit"];
+        assert!(!blamed.contains(&most.as_str()), "{summary}");
+    }
+}

@@ -137,7 +137,7 @@ mod tests {
             congestion: Some("bbr".into()),
             congestion_reason: None,
         };
-        let limit = Some(crate::control::attribution::Limit::SourceDisk);
+        let limit = crate::control::attribution::Limit::SourceDisk;
         let sent = [
             Event::Started(started),
             Event::Progress(Progress { seconds: 1.5, bytes_done: u64::MAX, limit, ..Progress::default() }),

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use proto::control::{Bye, Control, StorageIo, Telemetry};
+use proto::control::{Bye, Control, StorageIo};
 
 use super::receiving::{Queues, Receiving, wakers};
 use super::sending::Sending;
@@ -48,7 +48,7 @@ pub async fn send(
         sending.finish();
         result = drain(&mut wire, &mut sending).await;
     }
-    let telemetry = sending.last(&wire.peer, &mut end.outlook);
+    let telemetry = sending.last(&wire.peer, 0, &mut end.outlook);
     wire.link.send(Control::Telemetry(telemetry)).await;
     finish(wire, &result, &mut end).await;
     let _ = tokio::task::spawn_blocking(move || drop(sending)).await;
@@ -99,10 +99,10 @@ async fn send_until(
                 wire.tick(now).await?;
                 sending.tick(now)?;
                 if now - last >= SECOND {
-                    let telemetry = sending.second(now - last, &wire.peer, 0, &mut end.outlook);
+                    let telemetry = sending.second(&wire.peer, 0, &mut end.outlook);
                     last = now;
                     wire.link.send(Control::Telemetry(telemetry)).await;
-                    end.outlook.started().await;
+                    end.outlook.second().await;
                     line.second(context, end, sending.bytes()).await;
                 }
                 if begun.is_some_and(|b| now - b >= duration) {
@@ -169,8 +169,8 @@ pub async fn receive(
     let mut receiving = Receiving::new(&mut context, pool, wakers, queues);
     let result = receive_until(&mut wire, &mut receiving, &mut context, &mut end, interval, direction).await;
     let (bytes, parcels) = (receiving.bytes(), receiving.parcels());
-    end.outlook.received_last(bytes, parcels, wire.peer);
-    let telemetry = Telemetry { bytes, parcels_checked: parcels, ..end.outlook.telemetry(bytes, 0, parcels) };
+    let telemetry = receiving.look(0, &mut end.outlook);
+    end.outlook.received_last(bytes, parcels, &wire);
     wire.link.send(Control::Telemetry(telemetry)).await;
     let bye = match &result {
         Ok(()) => Bye::Done,
@@ -225,7 +225,7 @@ async fn receive_until(
                 receiving.tick(now)?;
                 if now - last >= SECOND {
                     let span = now - last;
-                    let telemetry = receiving.second(span, 0, &mut end.outlook);
+                    let telemetry = receiving.look(0, &mut end.outlook);
                     last = now;
                     wire.link.send(Control::Telemetry(telemetry)).await;
                     end.outlook.peer = wire.peer;
@@ -233,7 +233,7 @@ async fn receive_until(
                     if let Some(n) = receiving.tune(span, &end.outlook, end.outlook.limit) {
                         wire.link.send(Control::SetStreams(n)).await;
                     }
-                    end.outlook.started().await;
+                    end.outlook.second().await;
                     line.second(context, end, receiving.bytes()).await;
                 }
             },

@@ -553,14 +553,13 @@ impl Session {
     }
 
     async fn second(&mut self, now: Instant) {
-        let span = now.duration_since(self.last_second);
         self.last_second = now;
         let busy = self.readers.busy();
-        let telemetry = self.sending.second(span, &self.wire.peer, busy, &mut self.end.outlook);
+        let telemetry = self.sending.second(&self.wire.peer, busy, &mut self.end.outlook);
         if self.wire.link.has_room() {
             self.wire.link.send(Control::Telemetry(telemetry)).await;
         }
-        self.end.outlook.started().await;
+        self.end.outlook.second().await;
         if self.context.events.is_some() {
             let moved = self.sending.bytes();
             let progress = self.end.tally.progress(
@@ -590,7 +589,7 @@ impl Session {
     async fn shutdown(&mut self, result: &Result<(), SessionError>) {
         self.settle(result).await;
         self.end.outlook.io = Some(self.readers.io());
-        let last = self.sending.last(&self.wire.peer, &mut self.end.outlook);
+        let last = self.sending.last(&self.wire.peer, self.readers.busy(), &mut self.end.outlook);
         self.wire.link.send(Control::Telemetry(last)).await;
         let bye = match result {
             Ok(()) => Bye::Done,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use proto::RelPath;
 use proto::control::{Code, Direction, Open, Refusal, Settings, Work};
 use tokio::sync::{mpsc, watch};
 
@@ -175,15 +176,9 @@ async fn push(
         Ok(sources) => sources,
         Err(error) => return (Err(error), None),
     };
-    let work = Work::Copy {
-        paths: to.to_vec(),
-        names: Vec::new(),
-        options: request.options.clone(),
-        single,
-        source_key,
-        reorder_chunks: None,
-    };
-    let session = match begin(request, remote, Direction::Push, work, driver).await {
+    let work =
+        Work::Copy { paths: to.to_vec(), options: request.options.clone(), single, source_key, reorder_chunks: None };
+    let session = match begin(request, remote, (Direction::Push, work, &[]), driver).await {
         Ok(session) => session,
         Err(error) => return (Err(error), None),
     };
@@ -231,13 +226,12 @@ async fn begin_pull(
 ) -> Result<Session, SessionError> {
     let work = Work::Copy {
         paths: from.to_vec(),
-        names: request.names.clone(),
         options: request.options.clone(),
         single: false,
         source_key: [0; 16],
         reorder_chunks,
     };
-    begin(request, remote, Direction::Pull, work, driver).await
+    begin(request, remote, (Direction::Pull, work, &request.names), driver).await
 }
 
 async fn pull_to_pipe(
@@ -306,14 +300,14 @@ async fn pull(
 async fn begin(
     request: &CopyRequest,
     remote: &Remote,
-    direction: Direction,
-    work: Work,
+    (direction, work, names): (Direction, Work, &[RelPath]),
     driver: &Driver,
 ) -> Result<Session, SessionError> {
     let settings = bounded(&request.settings);
     let open = async {
         let connected = reach(remote, &settings, &request.limits).await?;
-        connected.open(Open { job: driver.job, direction, work, settings: settings.clone() }).await
+        let open = Open { job: driver.job, direction, work, settings: settings.clone(), names: 0 };
+        connected.open(open, names).await
     };
     let mut stop = driver.stop.clone();
     tokio::select! {
@@ -487,7 +481,7 @@ async fn one_way(
         let settings = bounded(&request.settings);
         let connected = reach(&request.remote, &settings, &request.limits).await?;
         let work = Work::Memory { duration_ms: duration.as_millis() as u64 };
-        connected.open(Open { job, direction, work, settings }).await
+        connected.open(Open { job, direction, work, settings, names: 0 }, &[]).await
     };
     let session = match open.await {
         Ok(session) => session,

@@ -66,6 +66,8 @@ pub enum Control {
     Delegated(Delegated),
     /// The source's kernel on its data streams, to a destination that drives.
     Congestion(Congestion),
+    /// Part of the list that [`Open::names`] announces, after it: what of the source is meant.
+    Names(Vec<RelPath>),
 }
 
 /// First message.
@@ -117,6 +119,8 @@ pub struct Open {
     pub work: Work,
     /// How.
     pub settings: Settings,
+    /// Length of the list of names beneath the one source, which follows in [`Control::Names`]; 0 for everything.
+    pub names: u32,
 }
 
 /// What is moved.
@@ -127,8 +131,6 @@ pub enum Work {
         /// Absolute paths at the agent: the sources of a pull, or the one destination of a push. A trailing
         /// slash means "the contents of" (source) or "a directory" (destination).
         paths: Vec<Vec<u8>>,
-        /// List of names beneath the one source; empty for everything.
-        names: Vec<RelPath>,
         /// How.
         options: CopyOptions,
         /// Push only: the source is one thing that is no directory, so the destination may be its new name.
@@ -150,8 +152,6 @@ pub enum Work {
         /// As in [`Work::Copy`].
         paths: Vec<Vec<u8>>,
         /// As in [`Work::Copy`].
-        names: Vec<RelPath>,
-        /// As in [`Work::Copy`].
         options: CopyOptions,
     },
 }
@@ -161,8 +161,6 @@ pub enum Work {
 pub struct Relay {
     /// Absolute paths at the agent that drives: its sources, or the one destination.
     pub paths: Vec<Vec<u8>>,
-    /// List of names beneath the one source; empty for everything.
-    pub names: Vec<RelPath>,
     /// How the dataset is copied.
     pub options: CopyOptions,
     /// Tell every entry, not only failures.

@@ -39,6 +39,11 @@ pub const PAGE_ENTRIES_MAX: usize = 1024;
 /// Bytes of one page of the manifest.
 pub const PAGE_BYTES_MAX: usize = 256 << 10;
 
+/// Names in the list of a copy.
+pub const NAMES_MAX: usize = 4_000_000;
+/// Bytes of the same list, where a name counts as its bytes and 32. They are memory of both ends while the copy runs.
+pub const NAMES_BYTES_MAX: usize = 256 << 20;
+
 /// Times that one parcel may be sent because it arrived corrupt, before its files are given up (exit code 5).
 pub const REPAIRS_PER_PARCEL_MAX: u8 = 5;
 /// Times that a file may start again because its source changed, before it is given up (exit code 6).

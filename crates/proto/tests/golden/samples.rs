@@ -22,7 +22,10 @@ fn session() -> Vec<(&'static str, Control)> {
     let refusal = |code, text: &str| Refusal { code, text: text.into() };
     let program = || "longhaul 0.1.0".to_owned();
     let hello = Hello { versions: (1, 1), token: "t0k3n".into(), program: program(), reverse: false };
-    let open = |direction, work| Control::Open(Open { job: [0xa1; 16], direction, work, settings: settings() });
+    let names = vec![path("a/b"), path("c")];
+    let open = |direction, work| {
+        Control::Open(Open { job: [0xa1; 16], direction, work, settings: settings(), names: names.len() as u32 })
+    };
     vec![
         ("Hello", Control::Hello(hello)),
         ("Welcome", Control::Welcome(Welcome { version: 1, program: program() })),
@@ -49,6 +52,7 @@ fn session() -> Vec<(&'static str, Control)> {
         ("Bye Done", Control::Bye(Bye::Done)),
         ("Bye Abandoned", Control::Bye(Bye::Abandoned(refusal(Code::Stopping, "later")))),
         ("Delegated", Control::Delegated(Delegated { token: "t0k3n".into(), grace_ms: 120_000 })),
+        ("Names", Control::Names(names.clone())),
         ("Congestion", Control::Congestion(congestion())),
     ]
 }
@@ -58,8 +62,8 @@ fn congestion() -> Congestion {
 }
 
 fn copy() -> Work {
-    let (paths, names) = (vec![b"/data/".to_vec()], vec![path("a/b")]);
-    Work::Copy { paths, names, options: options(), single: false, source_key: [0xb2; 16], reorder_chunks: Some(4) }
+    let paths = vec![b"/data/".to_vec()];
+    Work::Copy { paths, options: options(), single: false, source_key: [0xb2; 16], reorder_chunks: Some(4) }
 }
 
 fn relay() -> Work {
@@ -69,12 +73,12 @@ fn relay() -> Work {
         token: "t0k3n".into(),
         paths: vec![b"/in".to_vec()],
     };
-    let (paths, names) = (vec![b"/data/".to_vec()], vec![path("a/b")]);
-    Work::Relay(Relay { paths, names, options: CopyOptions::default(), every_file: true, peer })
+    let paths = vec![b"/data/".to_vec()];
+    Work::Relay(Relay { paths, options: CopyOptions::default(), every_file: true, peer })
 }
 
 fn delegate() -> Work {
-    Work::Delegate { paths: vec![b"/in".to_vec()], names: Vec::new(), options: CopyOptions::default() }
+    Work::Delegate { paths: vec![b"/in".to_vec()], options: CopyOptions::default() }
 }
 
 fn options() -> CopyOptions {
@@ -219,7 +223,7 @@ fn listed(message: &Control) {
         Control::Destination(ToSource::Wants(_) | ToSource::Landed(_) | ToSource::Repair(_) | ToSource::Done(_)) => {}
         Control::Destination(ToSource::WouldDelete(_) | ToSource::Warning(_)) => {}
         Control::Telemetry(_) | Control::SetRate(_) | Control::SetStreams(_) => {}
-        Control::Ping(_) | Control::Pong(_) | Control::Congestion(_) => {}
+        Control::Ping(_) | Control::Pong(_) | Control::Congestion(_) | Control::Names(_) => {}
         Control::Bye(Bye::Done | Bye::Abandoned(_)) => {}
     }
 }

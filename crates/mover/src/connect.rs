@@ -73,7 +73,7 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
             let mut last = None;
             for (n, address) in addresses.iter().enumerate() {
                 let bind = (!limits.bind.is_empty()).then(|| limits.bind[n % limits.bind.len()]);
-                match connect_tcp(*address, bind, settings).await {
+                match connect_tcp(*address, bind, settings, 0).await {
                     Ok(tcp) => {
                         let patience = limits.timeout.min(SHAKE);
                         let mut stream = tls_client(tcp, remote, patience).await?;

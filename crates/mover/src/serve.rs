@@ -352,7 +352,7 @@ pub async fn serve_connect(
     let mut reached = None;
     let mut why = String::new();
     for (n, address) in addresses.iter().enumerate() {
-        match crate::net::open::connect(*address, None, &crate::net::open::plain_settings()).await {
+        match crate::net::open::connect(*address, None, &crate::net::open::plain_settings(), 0).await {
             Ok(tcp) => {
                 reached = Some((n, tcp));
                 break;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use mover::request::Limits;
-use proto::control::Settings;
+use proto::control::{FlowLabel, Settings};
 use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, CONGESTION_CHARS_MAX};
 use units::Bytes;
 
@@ -29,7 +29,7 @@ pub(super) fn settings(args: &TransportArgs, here: bool) -> Result<Settings> {
         dscp: args.dscp,
         flow_label: match args.scitag {
             Some(tag) => Some(tag.flow_label(random()?)),
-            None => args.flow_label,
+            None => args.flow_label.map(|first| FlowLabel { first, entropy: 0 }),
         },
     })
 }

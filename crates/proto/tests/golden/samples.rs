@@ -2,9 +2,9 @@
 //! until it is named there, and then it belongs in the list above.
 
 use proto::control::{
-    Bye, Code, Congestion, Control, CopyOptions, Delegated, DigestKind, Direction, FileEnd, FilterRule, Hello, Open,
-    Opened, Outcome, Overwrite, Peer, Refusal, Relay, Settings, StorageIo, Telemetry, ToDestination, ToSource, Want,
-    Welcome, Work,
+    Bye, Code, Congestion, Control, CopyOptions, Delegated, DigestKind, Direction, FileEnd, FilterRule, FlowLabel,
+    Hello, Open, Opened, Outcome, Overwrite, Peer, Refusal, Relay, Settings, StorageIo, Telemetry, ToDestination,
+    ToSource, Want, Welcome, Work,
 };
 use proto::journal::{Record, VERSION};
 use proto::seal::Protection;
@@ -102,7 +102,7 @@ fn settings() -> Settings {
         congestion: Some("bbr".into()),
         rate_bps: Some(10_000_000_000),
         dscp: Some(8),
-        flow_label: None,
+        flow_label: Some(FlowLabel { first: 0x3_0044, entropy: 0xc_0103 }),
     }
 }
 

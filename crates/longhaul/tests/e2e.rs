@@ -4,10 +4,14 @@
 mod hooks;
 #[path = "e2e/memory.rs"]
 mod memory;
+#[path = "e2e/names.rs"]
+mod names;
 #[path = "e2e/places.rs"]
 mod places;
 #[path = "e2e/relay.rs"]
 mod relay;
+#[path = "e2e/report.rs"]
+mod report;
 #[path = "e2e/ssh.rs"]
 mod ssh;
 #[path = "e2e/sshd.rs"]

@@ -10,6 +10,7 @@ use proto::control::{
     Code, Control, Delegated, Hello, Open, Opened, Refusal, Settings, VERSION_MAX, VERSION_MIN, Welcome, negotiate,
 };
 use proto::hello::SessionKey;
+use proto::{RelPath, names};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::{TlsConnector, TlsStream};
@@ -24,6 +25,8 @@ use crate::session::streams::Ways;
 
 /// How long the handshake after TCP may take, if nobody wants to know sooner.
 pub(crate) const SHAKE: Duration = Duration::from_secs(15);
+/// How long an agent may take to hear a message, and to answer what it is asked.
+const ANSWER: Duration = Duration::from_secs(60);
 /// Name and version of this program, for logs of the other end.
 pub const PROGRAM: &str = concat!("longhaul ", env!("CARGO_PKG_VERSION"));
 
@@ -70,7 +73,7 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
             let mut last = None;
             for (n, address) in addresses.iter().enumerate() {
                 let bind = (!limits.bind.is_empty()).then(|| limits.bind[n % limits.bind.len()]);
-                match connect_tcp(*address, bind, settings).await {
+                match connect_tcp(*address, bind, settings, 0).await {
                     Ok(tcp) => {
                         let patience = limits.timeout.min(SHAKE);
                         let mut stream = tls_client(tcp, remote, patience).await?;
@@ -168,12 +171,12 @@ pub(crate) async fn hello(
 }
 
 impl Connected {
-    /// Asks for a session.
+    /// Asks for a session, for what the names pick; empty is everything.
     ///
     /// # Errors
-    /// When the agent refuses.
-    pub async fn open(mut self, open: Open) -> Result<Session, SessionError> {
-        let opened = match self.ask(open).await? {
+    /// When the agent refuses, or the list of names is too long.
+    pub async fn open(mut self, open: Open, names: &[RelPath]) -> Result<Session, SessionError> {
+        let opened = match self.ask(open, names).await? {
             Control::Opened(opened) => opened,
             other => return Err(LinkError::Protocol(format!("unexpected answer {other:?}")).into()),
         };
@@ -199,23 +202,27 @@ impl Connected {
     /// Asks for a token that another agent can come with. It lasts as long as the link is open.
     ///
     /// # Errors
-    /// When the agent refuses.
-    pub async fn delegate(mut self, open: Open) -> Result<(Link, Delegated), SessionError> {
-        match self.ask(open).await? {
+    /// When the agent refuses, or the list of names is too long.
+    pub async fn delegate(mut self, open: Open, names: &[RelPath]) -> Result<(Link, Delegated), SessionError> {
+        match self.ask(open, names).await? {
             Control::Delegated(delegated) => Ok((Link::new(self.stream), delegated)),
             other => Err(LinkError::Protocol(format!("unexpected answer {other:?}")).into()),
         }
     }
 
-    async fn ask(&mut self, open: Open) -> Result<Control, SessionError> {
-        let message = Control::Open(open);
+    async fn ask(&mut self, open: Open, list: &[RelPath]) -> Result<Control, SessionError> {
+        let refused = |text| LinkError::Refused(Refusal { code: Code::Path, text });
+        let message = Control::Open(Open { names: names::count(list).map_err(|e| refused(e.to_string()))?, ..open });
         if !proto::frame::fits(&message) {
-            let text = "the list of names is too long for one copy: split it, or name directories".to_owned();
-            return Err(LinkError::Refused(Refusal { code: Code::Path, text }).into());
+            let text = "the sources are too many for one copy: name the directory that they are in".to_owned();
+            return Err(refused(text).into());
         }
-        link::write(&mut self.stream, &message).await?;
-        let answer = tokio::time::timeout(SHAKE * 4, link::read(&mut self.stream, proto::limits::FRAME_MAX));
-        match answer.await.map_err(|_| LinkError::Silent(SHAKE * 4))?? {
+        for message in std::iter::once(message).chain(names::pages(list).map(Control::Names)) {
+            let written = tokio::time::timeout(ANSWER, link::write(&mut self.stream, &message));
+            written.await.map_err(|_| LinkError::Silent(ANSWER))??;
+        }
+        let answer = tokio::time::timeout(ANSWER, link::read(&mut self.stream, proto::limits::FRAME_MAX));
+        match answer.await.map_err(|_| LinkError::Silent(ANSWER))?? {
             Control::Refused(why) => Err(LinkError::Refused(why).into()),
             answer => Ok(answer),
         }

@@ -169,7 +169,10 @@ struct Found {
     shown: String,
 }
 
-fn sources(root: Dir, found: Vec<Found>, names: Vec<RelPath>, who: &str) -> Result<Sources, EndError> {
+fn sources(root: Dir, found: Vec<Found>, mut names: Vec<RelPath>, who: &str) -> Result<Sources, EndError> {
+    if !names.is_empty() && found.len() > 1 {
+        return Err(bad("a list of names is for one source: copy them one after the other".to_owned()));
+    }
     let mut hasher = blake3::Hasher::new();
     hasher.update(who.as_bytes());
     let mut specs = Vec::new();
@@ -185,7 +188,7 @@ fn sources(root: Dir, found: Vec<Found>, names: Vec<RelPath>, who: &str) -> Resu
         hasher.update(&(path.len() as u64).to_le_bytes());
         hasher.update(&path);
         hasher.update(&[u8::from(contents_only)]);
-        specs.push(SourceSpec { path, contents_only, name, names: names.clone() });
+        specs.push(SourceSpec { path, contents_only, name, names: std::mem::take(&mut names) });
     }
     let key = hasher.finalize().as_bytes()[..16].try_into().expect("16 bytes");
     Ok(Sources { root, specs, single, key })

@@ -15,11 +15,12 @@ pub mod tally;
 
 use std::time::{Duration, Instant};
 
-use proto::control::{Code, Control, Refusal, Settings, Telemetry};
+use proto::control::{Code, Control, Refusal, Settings, StorageIo, Telemetry};
 use proto::hello::{SessionId, SessionKey};
 use tokio::sync::{mpsc, watch};
 
-use crate::event::Event;
+use crate::control::attribution::{Limit, Shares};
+use crate::event::{Event, Started};
 use crate::link::{Link, LinkError};
 use crate::request::Steer;
 
@@ -139,6 +140,8 @@ pub struct Context {
     pub driver: bool,
     /// Where events go.
     pub events: Option<mpsc::Sender<Event>>,
+    /// What is told of the session once its first stream is set up.
+    pub started: Option<Started>,
     /// Changes while it runs.
     pub steer: Option<Steering>,
     /// Turns true when this end is to stop.
@@ -168,6 +171,7 @@ impl Context {
             limits: self.limits.clone(),
             driver: self.driver,
             events: self.events.take(),
+            started: self.started.take(),
             steer: self.steer.take(),
             stop: std::mem::replace(&mut self.stop, stop),
             counters: self.counters.clone(),
@@ -182,6 +186,9 @@ pub struct Wire {
     pub link: Link,
     /// Last telemetry of the other end.
     pub peer: Telemetry,
+    /// What limited the other end, by what it told.
+    pub limits: Shares,
+    told: Instant,
     heard: Instant,
     pinged: Instant,
     timeout: Duration,
@@ -194,7 +201,16 @@ impl Wire {
     #[must_use]
     pub fn new(link: Link, timeout: Duration) -> Wire {
         let now = Instant::now();
-        Wire { link, peer: Telemetry::default(), heard: now, pinged: now, timeout, begin: now }
+        Wire {
+            link,
+            peer: Telemetry::default(),
+            limits: Shares::default(),
+            told: now,
+            heard: now,
+            pinged: now,
+            timeout,
+            begin: now,
+        }
     }
 
     /// Notes that something was heard; answers pings, keeps telemetry. Gives what is left to the role.
@@ -203,7 +219,12 @@ impl Wire {
         match message {
             Control::Ping(n) => self.link.send(Control::Pong(n)).await,
             Control::Pong(_) => {}
-            Control::Telemetry(telemetry) => self.peer = telemetry,
+            Control::Telemetry(telemetry) => {
+                // By our own clock: what the other end says of the time is not trusted.
+                let span = self.heard - std::mem::replace(&mut self.told, self.heard);
+                self.limits.add(Limit::of_code(telemetry.limit), span);
+                self.peer = telemetry;
+            }
             other => return Some(other),
         }
         None
@@ -255,6 +276,12 @@ pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// What these rings move chunks with.
+#[must_use]
+pub fn storage_io(rings: &[sys::ring::Ring]) -> StorageIo {
+    if rings.iter().all(sys::ring::Ring::is_asynchronous) { StorageIo::IoUring } else { StorageIo::Posix }
 }
 
 /// CPU time of this process so far, µs.

@@ -37,6 +37,7 @@ fn through_standard_input_and_output() {
         let to = format!("rw/{name}");
         let summary = from_input(&world, "--checksum sha256", name, &to).expect_code(0).summary();
         assert_eq!(summary["bytes"], length, "{name}");
+        assert!(summary["io"]["source"] == "pipe" && summary["io"]["destination"].is_string(), "{summary}");
         assert_eq!(summary["files_placed"], 1);
         assert!(fs::read(&file).unwrap() == fs::read(world.path(&to)).unwrap(), "{name}");
         let ended = to_file(&world, &to, "output").expect_code(0);

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
-use proto::control::{Bye, Control, CopyOptions, FileEnd, Outcome, ToDestination, ToSource};
+use proto::control::{Bye, Control, CopyOptions, FileEnd, Outcome, Telemetry, ToDestination, ToSource};
 use proto::destination::{Action, Decision, Destination};
 use proto::limits::WOULD_DELETE_MAX;
 use proto::{ChunkSet, Entry, RelPath};
@@ -63,7 +63,7 @@ pub struct Setup {
 /// Runs the destination end of a copy to its end.
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let mut setup = setup;
-    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&setup.context), io: String::new() };
+    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&mut setup.context) };
     let patience = Instant::now() + LOCK_PATIENCE;
     let started = loop {
         match Session::start(&mut setup, &mut end) {
@@ -290,6 +290,7 @@ impl Session {
             Control::Refused(why) => return Err(LinkError::Refused(why).into()),
             Control::SetStreams(n) => self.receiving.as_mut().expect("receives until shutdown").set_streams(n),
             Control::SetRate(_) => {}
+            Control::Congestion(congestion) => self.end.outlook.congestion_told(&congestion).await?,
             other => return Err(LinkError::Protocol(format!("unexpected message {other:?}")).into()),
         }
         Ok(())
@@ -444,12 +445,9 @@ impl Session {
     }
 
     async fn second(&mut self, span: Duration) {
-        let busy = self.write.as_ref().map_or(self.write_busy_before, |write| write.busy_us.load(Ordering::Relaxed));
-        let share = (busy - self.write_busy_before) / BATCH_WRITERS as u64 * 1000 / (span.as_micros() as u64).max(1);
-        self.write_busy_before = busy;
-        let receiving = self.receiving.as_mut().expect("receives until shutdown");
-        let mut telemetry = receiving.second(span, share.min(1000) as u16, &mut self.end.outlook);
+        let mut telemetry = self.look();
         telemetry.deleted = self.end.tally.deleted;
+        let receiving = self.receiving.as_mut().expect("receives until shutdown");
         let (bytes, streams) = (receiving.bytes(), receiving.streams.len());
         let tuned = receiving.tune(span, &self.end.outlook, Limit::of_code(self.wire.peer.limit));
         if let Some(n) = tuned {
@@ -458,11 +456,19 @@ impl Session {
         if self.wire.link.has_room() {
             self.wire.link.send(Control::Telemetry(telemetry)).await;
         }
+        self.end.outlook.second().await;
         if self.context.events.is_some() {
             self.end.outlook.limit = Limit::of_code(self.wire.peer.limit);
             let progress = self.end.tally.progress(&mut self.end.outlook.clock, bytes, streams, self.end.outlook.limit);
             self.tell(Event::Progress(progress)).await;
         }
+    }
+
+    fn look(&mut self) -> Telemetry {
+        let busy = self.write.as_ref().map_or(self.write_busy_before, |write| write.busy_us.load(Ordering::Relaxed));
+        let since = (busy - self.write_busy_before) / BATCH_WRITERS as u64;
+        self.write_busy_before = busy;
+        self.receiving.as_mut().expect("receives until shutdown").look(since, &mut self.end.outlook)
     }
 
     async fn steer(&mut self, change: Steer) -> Result<(), SessionError> {
@@ -486,6 +492,7 @@ impl Session {
     /// Ends threads in order (receivers, writers, committer), so that what was received is written and what
     /// was written is in the journal; then removes the journal if the copy is complete.
     async fn shutdown(mut self, result: Result<(), SessionError>) -> (Result<(), SessionError>, End) {
+        let records = self.look().records_checked;
         let receiving = self.receiving.take().expect("taken once");
         let bytes = receiving.bytes();
         let parcels = receiving.parcels();
@@ -556,9 +563,9 @@ impl Session {
                 Err(_) => tracing::error!("the destination is still in use; its journal stays"),
             }
         }
-        let mut telemetry = self.end.outlook.telemetry(bytes, 0, parcels);
+        let mut telemetry = self.end.outlook.telemetry(bytes, records, parcels);
         telemetry.deleted = self.end.tally.deleted;
-        self.end.outlook.received_last(bytes, parcels, self.wire.peer);
+        self.end.outlook.received_last(bytes, parcels, &self.wire);
         self.wire.link.send(Control::Telemetry(telemetry)).await;
         let bye = match &result {
             Ok(()) => Bye::Done,

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use proto::control::{Bye, Control, Telemetry};
+use proto::control::{Bye, Control, StorageIo};
 
 use super::receiving::{Queues, Receiving, wakers};
 use super::sending::Sending;
@@ -33,7 +33,7 @@ pub async fn send(
     interval: Duration,
     direction: &'static str,
 ) -> (Result<(), SessionError>, End) {
-    let mut end = end(&context);
+    let mut end = end(&mut context);
     // Test data never enter a frame; the pool is as small as it may be.
     let pool = match Pool::new(1, context.settings.chunk_size as usize, Vec::new()) {
         Ok(pool) => pool,
@@ -48,7 +48,7 @@ pub async fn send(
         sending.finish();
         result = drain(&mut wire, &mut sending).await;
     }
-    let telemetry = sending.last(&wire.peer, &mut end.outlook);
+    let telemetry = sending.last(&wire.peer, 0, &mut end.outlook);
     wire.link.send(Control::Telemetry(telemetry)).await;
     finish(wire, &result, &mut end).await;
     let _ = tokio::task::spawn_blocking(move || drop(sending)).await;
@@ -86,7 +86,9 @@ async fn send_until(
                 }
             },
             opened = sending.streams.next() => {
-                sending.add(opened, &mut end.outlook).await?;
+                if let Some(news) = sending.add(opened, &mut end.outlook).await? {
+                    wire.link.send(news).await;
+                }
                 if begun.is_none() {
                     begun = Some(Instant::now());
                     end.outlook.restart();
@@ -97,9 +99,10 @@ async fn send_until(
                 wire.tick(now).await?;
                 sending.tick(now)?;
                 if now - last >= SECOND {
-                    let telemetry = sending.second(now - last, &wire.peer, 0, &mut end.outlook);
+                    let telemetry = sending.second(&wire.peer, 0, &mut end.outlook);
                     last = now;
                     wire.link.send(Control::Telemetry(telemetry)).await;
+                    end.outlook.second().await;
                     line.second(context, end, sending.bytes()).await;
                 }
                 if begun.is_some_and(|b| now - b >= duration) {
@@ -151,7 +154,7 @@ pub async fn receive(
     interval: Duration,
     direction: &'static str,
 ) -> (Result<(), SessionError>, End) {
-    let mut end = end(&context);
+    let mut end = end(&mut context);
     let os = |error| SessionError::Os { doing: "getting ready to receive".to_owned(), error };
     // Test data never enter a frame; the pool is as small as it may be.
     let made = wakers().and_then(|w| Ok((Pool::new(1, context.settings.chunk_size as usize, w.clone())?, w)));
@@ -166,8 +169,8 @@ pub async fn receive(
     let mut receiving = Receiving::new(&mut context, pool, wakers, queues);
     let result = receive_until(&mut wire, &mut receiving, &mut context, &mut end, interval, direction).await;
     let (bytes, parcels) = (receiving.bytes(), receiving.parcels());
-    end.outlook.received_last(bytes, parcels, wire.peer);
-    let telemetry = Telemetry { bytes, parcels_checked: parcels, ..end.outlook.telemetry(bytes, 0, parcels) };
+    let telemetry = receiving.look(0, &mut end.outlook);
+    end.outlook.received_last(bytes, parcels, &wire);
     wire.link.send(Control::Telemetry(telemetry)).await;
     let bye = match &result {
         Ok(()) => Bye::Done,
@@ -202,6 +205,7 @@ async fn receive_until(
                 Some(Control::Bye(Bye::Abandoned(why))) => return Err(SessionError::Abandoned(why)),
                 Some(Control::Refused(why)) => return Err(LinkError::Refused(why).into()),
                 Some(Control::SetStreams(n)) => receiving.set_streams(n),
+                Some(Control::Congestion(congestion)) => end.outlook.congestion_told(&congestion).await?,
                 _ => {}
             },
             Some(event) = receiving.events.recv() => {
@@ -221,7 +225,7 @@ async fn receive_until(
                 receiving.tick(now)?;
                 if now - last >= SECOND {
                     let span = now - last;
-                    let telemetry = receiving.second(span, 0, &mut end.outlook);
+                    let telemetry = receiving.look(0, &mut end.outlook);
                     last = now;
                     wire.link.send(Control::Telemetry(telemetry)).await;
                     end.outlook.peer = wire.peer;
@@ -229,6 +233,7 @@ async fn receive_until(
                     if let Some(n) = receiving.tune(span, &end.outlook, end.outlook.limit) {
                         wire.link.send(Control::SetStreams(n)).await;
                     }
+                    end.outlook.second().await;
                     line.second(context, end, receiving.bytes()).await;
                 }
             },
@@ -245,8 +250,10 @@ async fn receive_until(
     }
 }
 
-fn end(context: &Context) -> End {
-    End { tally: Tally::default(), outlook: Outlook::new(context), io: "memory".to_owned() }
+fn end(context: &mut Context) -> End {
+    let mut end = End { tally: Tally::default(), outlook: Outlook::new(context) };
+    end.outlook.io = Some(StorageIo::Memory);
+    end
 }
 
 /// The interval lines of a test.

@@ -74,15 +74,13 @@ pub struct End {
     pub tally: Tally,
     /// Rates, limits, retransmits.
     pub outlook: Outlook,
-    /// How storage was read or written.
-    pub io: String,
 }
 
 /// Runs the source end of a copy to its end. What came of it is in the second part also when it failed.
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let Setup { mut context, from, options, reorder_chunks, every_file } = setup;
     let (news, news_inbox) = mpsc::channel(NEWS_MAX);
-    let end = End { tally: Tally::default(), outlook: Outlook::new(&context), io: String::new() };
+    let end = End { tally: Tally::default(), outlook: Outlook::new(&mut context) };
     let filter = match Filter::new(&options.filters) {
         Ok(filter) => filter,
         Err(error) => return (Err(SessionError::Fatal(error.to_string())), end),
@@ -161,8 +159,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let result = session.run().await;
     session.shutdown(&result).await;
     stop.store(true, Ordering::Relaxed);
-    let Session { mut end, readers, sending, hooks, .. } = session;
-    end.io = readers.io();
+    let Session { end, readers, sending, hooks, .. } = session;
     hooks.finish().await;
     // Threads end when their queues close; joining them keeps the runtime's thread free of surprises.
     let _ = tokio::task::spawn_blocking(move || {
@@ -239,7 +236,11 @@ impl Session {
                 message = self.wire.link.recv() => self.hear(message?).await?,
                 news = self.news.recv() => self.read(news.expect("readers hold a sender")).await,
                 event = self.sending.events.recv() => self.network(event.expect("senders hold a sender")),
-                opened = self.sending.streams.next() => self.sending.add(opened, &mut self.end.outlook).await?,
+                opened = self.sending.streams.next() => {
+                    if let Some(news) = self.sending.add(opened, &mut self.end.outlook).await? {
+                        self.wire.link.send(news).await;
+                    }
+                }
                 Some(done) = self.hooks.done.recv() => self.hooked(done).await?,
                 event = scan::scan_next(&mut self.scanned), if scan_room => self.scan(event).await,
                 _ = tick.tick() => self.tick().await?,
@@ -552,13 +553,13 @@ impl Session {
     }
 
     async fn second(&mut self, now: Instant) {
-        let span = now.duration_since(self.last_second);
         self.last_second = now;
         let busy = self.readers.busy();
-        let telemetry = self.sending.second(span, &self.wire.peer, busy, &mut self.end.outlook);
+        let telemetry = self.sending.second(&self.wire.peer, busy, &mut self.end.outlook);
         if self.wire.link.has_room() {
             self.wire.link.send(Control::Telemetry(telemetry)).await;
         }
+        self.end.outlook.second().await;
         if self.context.events.is_some() {
             let moved = self.sending.bytes();
             let progress = self.end.tally.progress(
@@ -587,7 +588,8 @@ impl Session {
 
     async fn shutdown(&mut self, result: &Result<(), SessionError>) {
         self.settle(result).await;
-        let last = self.sending.last(&self.wire.peer, &mut self.end.outlook);
+        self.end.outlook.io = Some(self.readers.io());
+        let last = self.sending.last(&self.wire.peer, self.readers.busy(), &mut self.end.outlook);
         self.wire.link.send(Control::Telemetry(last)).await;
         let bye = match result {
             Ok(()) => Bye::Done,

@@ -182,6 +182,6 @@ impl Session {
                 () = stopped(&mut stop) => break,
             }
         }
-        self.end.outlook.peer = self.wire.peer;
+        self.end.outlook.heard(&self.wire);
     }
 }

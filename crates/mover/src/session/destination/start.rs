@@ -25,7 +25,7 @@ use crate::session::hooks::SessionHooks;
 use crate::session::receiving::{Queues, Receiving, wakers};
 use crate::session::source::{End, small_max};
 use crate::session::tally::Tally;
-use crate::session::{NEWS_MAX, SessionError, Wire};
+use crate::session::{NEWS_MAX, SessionError, Wire, storage_io};
 
 /// Threads that write chunks where io_uring is not to be had.
 const PLAIN_WRITERS: usize = 4;
@@ -154,11 +154,7 @@ impl Session {
         let (chunks, chunk_queue) = bounded(pool.count());
         let (batches, batch_queue) = bounded(pool.count());
         let rings = crate::io::rings(setup.context.limits.io, write::RING_DEPTH, PLAIN_WRITERS);
-        end.io = if rings.iter().all(sys::ring::Ring::is_asynchronous) {
-            "io_uring".to_owned()
-        } else {
-            "pwrite".to_owned()
-        };
+        end.outlook.io = Some(storage_io(&rings));
         for (n, ring) in rings.into_iter().enumerate() {
             let (shared, queue) = (write.clone(), chunk_queue.clone());
             spawn(format!("lh-write-{n}"), Box::new(move || write::write_chunks(&shared, &queue, ring)));
@@ -224,7 +220,7 @@ impl Session {
             held: HashMap::new(),
             last: None,
             single_name: setup.single_name.clone(),
-            end: End { tally: Tally::default(), outlook: Outlook::default(), io: String::new() },
+            end: End { tally: Tally::default(), outlook: Outlook::default() },
             last_second: Instant::now(),
             write_busy_before: 0,
             bye: None,

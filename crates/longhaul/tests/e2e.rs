@@ -4,6 +4,8 @@
 mod hooks;
 #[path = "e2e/memory.rs"]
 mod memory;
+#[path = "e2e/merge.rs"]
+mod merge;
 #[path = "e2e/places.rs"]
 mod places;
 #[path = "e2e/relay.rs"]

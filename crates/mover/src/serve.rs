@@ -258,7 +258,6 @@ impl Server {
             Work::Copy { paths, names, options, single, source_key, reorder_chunks } => match open.direction {
                 Direction::Pull => {
                     let sources = crate::ends::granted_sources(&*grant, &paths, names)?;
-                    sources.check(&options)?;
                     (opened.single, opened.source_key) = (sources.single, sources.key);
                     // A window of nothing would never move.
                     let reorder_chunks = reorder_chunks.map(|chunks| chunks.max(1));

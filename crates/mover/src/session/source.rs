@@ -346,7 +346,11 @@ impl Session {
                 self.tell(Event::File(event)).await;
             }
             Some(ScanEvent::Warning { path, why }) => {
-                self.tell(Event::Warning { text: format!("{path}: {why}") }).await
+                let text = format!("{path}: {why}");
+                if !self.context.driver {
+                    self.wire.link.send(Control::Source(ToDestination::Warning(text.clone()))).await;
+                }
+                self.tell(Event::Warning { text }).await;
             }
             None => {
                 self.scanned = None;

@@ -135,7 +135,7 @@ pub(crate) struct HookArgs {
     #[arg(long, value_name = "CMD")]
     pub(crate) hook_before_file: Option<String>,
 
-    /// Run after each file that was copied is in place
+    /// Run after each file that was copied is in place; at most once, so not for the last ones before a kill
     #[arg(long, value_name = "CMD")]
     pub(crate) hook_after_file: Option<String>,
 

@@ -510,7 +510,7 @@ impl Session {
             self.tell(Event::File(event)).await;
         }
         let Some(file) = self.files.get(&index).cloned() else { return };
-        self.note_done(index, &outcome);
+        self.note_done(&file, &outcome);
         let done = matches!(outcome, Outcome::Placed | Outcome::Equal);
         let Some(kind) = self.digest.filter(|_| done) else {
             self.files.remove(&index);

@@ -4,6 +4,8 @@
 mod hooks;
 #[path = "e2e/memory.rs"]
 mod memory;
+#[path = "e2e/merge.rs"]
+mod merge;
 #[path = "e2e/names.rs"]
 mod names;
 #[path = "e2e/places.rs"]

@@ -201,7 +201,6 @@ fn sources(request: &CopyRequest, job: [u8; 16]) -> Result<(source::From, bool, 
         Place::Local(_) | Place::Served(..) => {
             let refused = |why| SessionError::Link(LinkError::Refused(why));
             let sources = driven_sources(&request.source, request.names.clone()).map_err(refused)?;
-            sources.check(&request.options).map_err(refused)?;
             let Sources { root, specs, single, key } = sources;
             Ok((source::From::Tree { root, specs }, single, key))
         }

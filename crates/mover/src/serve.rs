@@ -26,6 +26,7 @@ use crate::accept::{CONTROLS_MAX, Controller, DoorKeeper, Hub, accept_all};
 use crate::connect::PROGRAM;
 use crate::ends::{Sources, Target};
 use crate::hook::Programs;
+use crate::hook::owed::OwedByJob;
 use crate::link::{self, Link, LinkError};
 use crate::request::{Reach, Remote};
 use crate::server::{Grant, Listener, ServeOptions};
@@ -53,6 +54,8 @@ struct Server {
     sessions: tokio::sync::Semaphore,
     memory_left: Mutex<u64>,
     jobs: Mutex<HashMap<JobKey, Job>>,
+    /// Hooks that sessions have left to the next one of the same copy.
+    owed: Mutex<OwedByJob>,
     /// Copies that this agent may drive at once.
     relays: tokio::sync::Semaphore,
     delegations: Delegations,
@@ -117,6 +120,7 @@ impl Server {
             sessions: tokio::sync::Semaphore::new(sessions),
             memory_left: Mutex::new(options.bounds.memory_bytes),
             jobs: Mutex::default(),
+            owed: Mutex::default(),
             // A copy from this agent to itself takes two places: with half of them there is one for its session.
             relays: tokio::sync::Semaphore::new((sessions / 2).max(1)),
             delegations: Delegations::default(),
@@ -184,17 +188,20 @@ impl Server {
         grant: Arc<dyn Grant>,
         dial: Option<Vec<SocketAddr>>,
     ) {
-        let room = match self.room(JobKey::Moved(asked.open.job)).await {
+        let job = asked.open.job;
+        let room = match self.room(JobKey::Moved(job)).await {
             Ok(room) => room,
             Err(why) => return refuse(stream, why).await,
         };
         match self.prepare(&stream, asked, grant, room.memory.bytes, room.stop.subscribe(), dial) {
             Err(why) => refuse(stream, why).await,
             Ok(mut prepared) => {
+                let owed = prepared.context.programs.owed.clone();
                 if link::write(&mut stream, &Control::Opened(prepared.opened.clone())).await.is_ok() {
                     prepared.context.link = Link::new(stream);
                     prepared.run().await;
                 }
+                self.owed.lock().expect("no panic under the lock").keep(job, owed);
             }
         }
     }
@@ -248,7 +255,10 @@ impl Server {
             rate_max_bps: self.options.bounds.rate_bps,
         };
         let programs = match &open.work {
-            Work::Copy { options, .. } => Programs::new(grant.hooks(), options.dry_run),
+            Work::Copy { options, .. } => {
+                let owed = self.owed.lock().expect("no panic under the lock").take(open.job);
+                Programs::going_on(grant.hooks(), options.dry_run, owed)
+            }
             Work::Memory { .. } | Work::Relay(_) | Work::Delegate { .. } => Programs::default(),
         };
         let work = match open.work {
@@ -264,7 +274,6 @@ impl Server {
             Work::Copy { paths, options, single, source_key, reorder_chunks } => match open.direction {
                 Direction::Pull => {
                     let sources = crate::ends::granted_sources(&*grant, &paths, names.list)?;
-                    sources.check(&options)?;
                     (opened.single, opened.source_key) = (sources.single, sources.key);
                     // A window of nothing would never move.
                     let reorder_chunks = reorder_chunks.map(|chunks| chunks.max(1));

@@ -424,6 +424,8 @@ pub enum ToDestination {
         /// The chunks; none of them was there, landed or told before.
         chunks: ChunkSet,
     },
+    /// Something at the source that the user should know; nothing is missing.
+    Warning(String),
 }
 
 /// What came of reading a file.

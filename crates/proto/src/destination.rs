@@ -150,7 +150,7 @@ impl Destination {
     pub fn handle_message(&mut self, message: ToDestination) -> Result<(), ProtocolError> {
         match message {
             // For the user only; the runtime tells it.
-            ToDestination::Problem { .. } | ToDestination::Digest { .. } => Ok(()),
+            ToDestination::Problem { .. } | ToDestination::Digest { .. } | ToDestination::Warning(_) => Ok(()),
             ToDestination::Page { first, entries } => self.page(first, entries),
             ToDestination::Listed { dir, complete } => self.listed(dir, complete),
             ToDestination::ScanDone { entries } => {

@@ -111,26 +111,6 @@ fn a_reader_that_goes_away_is_told() {
 }
 
 #[test]
-fn sources_that_meet_are_not_told_to_delete() {
-    let world = World::new();
-    for name in ["x/data/one", "y/data/two", "z/three"] {
-        world.write(name, 10);
-    }
-    let copy = |sources: [&str; 2], options: &str| {
-        let mut command = world.command("copy", options);
-        command.args(["--fingerprint", world.fingerprint(), "--json"]);
-        command.args(sources.map(|name| world.here(name))).arg(world.there("rw/both"));
-        world.run(command)
-    };
-    for sources in [["x/data", "y/data"], ["x/data/", "y/data/"], ["x/data/", "z"]] {
-        let ended = copy(sources, "--delete").expect_code(2);
-        assert!(ended.err.contains("share a directory"), "{}", ended.err);
-    }
-    copy(["x/data", "z"], "--delete").expect_code(0);
-    assert!(world.path("rw/both/data/one").exists() && world.path("rw/both/z/three").exists());
-}
-
-#[test]
 fn within_one_host() {
     let world = World::new();
     make_awkward(&world, "source");

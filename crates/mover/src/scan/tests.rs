@@ -1,5 +1,6 @@
 //! On real trees.
 
+mod merge;
 mod order;
 mod what;
 

@@ -315,6 +315,7 @@ impl Session {
                 let event = self.end.tally.problem(path, why.clone());
                 self.tell(Event::File(event)).await;
             }
+            ToDestination::Warning(text) => self.tell(Event::Warning { text: text.clone() }).await,
             ToDestination::Digest { path, size, value } => self.digest(path, *size, value).await,
             ToDestination::ScanDone { .. } => self.end.tally.scanned = true,
             ToDestination::FileEnd { .. } | ToDestination::Listed { .. } | ToDestination::Holes { .. } => {}

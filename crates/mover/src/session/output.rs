@@ -202,6 +202,7 @@ impl Session {
                         let event = end.tally.problem(path, why.clone());
                         self.tell(Event::File(event)).await;
                     }
+                    ToDestination::Warning(text) => self.tell(Event::Warning { text: text.clone() }).await,
                     ToDestination::Digest { path, size, value } => {
                         self.digest(path, *size, value).await;
                     }

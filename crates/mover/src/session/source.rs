@@ -347,7 +347,11 @@ impl Session {
                 self.tell(Event::File(event)).await;
             }
             Some(ScanEvent::Warning { path, why }) => {
-                self.tell(Event::Warning { text: format!("{path}: {why}") }).await
+                let text = format!("{path}: {why}");
+                if !self.context.driver {
+                    self.wire.link.send(Control::Source(ToDestination::Warning(text.clone()))).await;
+                }
+                self.tell(Event::Warning { text }).await;
             }
             None => {
                 self.scanned = None;
@@ -507,7 +511,7 @@ impl Session {
             self.tell(Event::File(event)).await;
         }
         let Some(file) = self.files.get(&index).cloned() else { return };
-        self.note_done(index, &outcome);
+        self.note_done(&file, &outcome);
         let done = matches!(outcome, Outcome::Placed | Outcome::Equal);
         let Some(kind) = self.digest.filter(|_| done) else {
             self.files.remove(&index);

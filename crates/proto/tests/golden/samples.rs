@@ -157,6 +157,7 @@ fn to_destination() -> Vec<(&'static str, ToDestination)> {
         ("Restart", ToDestination::Restart { index: 1, entry: entries().remove(1) }),
         ("Digest", ToDestination::Digest { path: path("a/b"), size: 300, value: "0a1b2c3d".into() }),
         ("Holes", ToDestination::Holes { index: 1, chunks }),
+        ("SourceWarning", ToDestination::Warning(why())),
     ]
 }
 
@@ -219,7 +220,7 @@ fn listed(message: &Control) {
         }
         Control::Source(ToDestination::Problem { .. } | ToDestination::Restart { .. }) => {}
         Control::Source(ToDestination::Digest { .. }) => {}
-        Control::Source(ToDestination::Holes { .. }) => {}
+        Control::Source(ToDestination::Holes { .. } | ToDestination::Warning(_)) => {}
         Control::Destination(ToSource::Wants(_) | ToSource::Landed(_) | ToSource::Repair(_) | ToSource::Done(_)) => {}
         Control::Destination(ToSource::WouldDelete(_) | ToSource::Warning(_)) => {}
         Control::Telemetry(_) | Control::SetRate(_) | Control::SetStreams(_) => {}

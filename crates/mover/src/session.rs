@@ -15,7 +15,7 @@ pub mod tally;
 
 use std::time::{Duration, Instant};
 
-use proto::control::{Code, Control, Refusal, Settings, StorageIo, Telemetry};
+use proto::control::{Bye, Code, Control, Refusal, Settings, StorageIo, Telemetry};
 use proto::hello::{SessionId, SessionKey};
 use tokio::sync::{mpsc, watch};
 
@@ -197,6 +197,12 @@ pub struct Wire {
 }
 
 impl Wire {
+    /// Takes over the link of a session.
+    #[must_use]
+    pub fn of(context: &mut Context) -> Wire {
+        Wire::new(std::mem::replace(&mut context.link, Link::closed()), context.limits.timeout)
+    }
+
     /// Takes over a link.
     #[must_use]
     pub fn new(link: Link, timeout: Duration) -> Wire {
@@ -228,6 +234,16 @@ impl Wire {
             other => return Some(other),
         }
         None
+    }
+
+    /// Says what there is to say at the end: the last numbers, and how it ended.
+    pub async fn say_goodbye(&self, last: Telemetry, result: &Result<(), SessionError>) {
+        self.link.send(Control::Telemetry(last)).await;
+        let bye = match result {
+            Ok(()) => Bye::Done,
+            Err(error) => Bye::Abandoned(error.refusal()),
+        };
+        self.link.send(Control::Bye(bye)).await;
     }
 
     /// What the other end still has to say, until its goodbye, or until it has said nothing for too long. Its

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::sshd::Sshd;
-use crate::tree::{assert_same, left_behind, make_awkward};
+use crate::tree::{self, assert_same, left_behind};
 use crate::world::{Ended, World};
 use crate::{SLOW_LENGTH, SLOW_RATE};
 
@@ -30,26 +30,25 @@ fn inside(path: &Path) -> OsString {
     path.join("").into()
 }
 
-fn there_and_back(options: &str) {
+fn faithful(options: &str) {
     let Some(at) = worlds() else { return };
     let (world, sshd) = &at;
-    make_awkward(world, "source");
-    copy(&at, options, inside(&world.path("source")), sshd.user_there(world.path("there"))).expect_code(0);
-    assert_same(&world.path("source"), &world.path("there"));
-    assert!(left_behind(&world.path("there")).is_empty());
-    copy(&at, options, sshd.there(inside(&world.path("there"))), world.path("back")).expect_code(0);
-    assert_same(&world.path("source"), &world.path("back"));
-    assert!(left_behind(&world.path("back")).is_empty());
+    tree::there_and_back(
+        world,
+        "there",
+        || drop(copy(&at, options, inside(&world.path("source")), sshd.user_there(world.path("there"))).expect_code(0)),
+        || drop(copy(&at, options, sshd.there(inside(&world.path("there"))), world.path("back")).expect_code(0)),
+    );
 }
 
 #[test]
 fn a_tree_goes_there_and_back() {
-    there_and_back("");
+    faithful("");
 }
 
 #[test]
 fn a_tree_goes_there_and_back_where_the_far_end_connects() {
-    there_and_back("--reverse-connect");
+    faithful("--reverse-connect");
 }
 
 #[test]

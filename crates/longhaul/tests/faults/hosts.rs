@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::tree::{assert_same, make_awkward};
+use crate::tree::{self, assert_same, make_awkward};
 use crate::world::{Running, World, under, wait_for};
 use crate::{is_missing, run, tried};
 
@@ -75,31 +75,32 @@ fn copy(
     world.run(under(&hosts.at(0), &command)).expect_code(0).summary()
 }
 
-/// There and back through the addresses of the far end.
-fn there_and_back(name: &str, address: &str, any: &str) {
+/// A tree goes there and back through the addresses of the far end.
+fn reached(name: &str, address: &str, any: &str) {
     if cannot_run() {
         return;
     }
     let hosts = Hosts::join(name);
     let mut world = World::still();
-    make_awkward(&world, "source");
     world.start_agent_under(&hosts.at(1), &format!("{any}:{PORT}"));
     let there = |name: &str| world.there_by(&format!("{address}:{PORT}"), name);
-    copy(&world, &hosts, "", &world.here("source/"), &there("rw/tree"));
-    assert_same(&world.path("source"), &world.path("rw/tree"));
-    copy(&world, &hosts, "", &there("rw/tree/"), &world.here("back"));
-    assert_same(&world.path("source"), &world.path("back"));
+    tree::there_and_back(
+        &world,
+        "rw/tree",
+        || drop(copy(&world, &hosts, "", &world.here("source/"), &there("rw/tree"))),
+        || drop(copy(&world, &hosts, "", &there("rw/tree/"), &world.here("back"))),
+    );
     assert!(hosts.carried(1) > 1 << 20, "the data did not go over the cable");
 }
 
 #[test]
 fn a_host_is_reached_by_ipv4() {
-    there_and_back("four", "10.77.1.2", "10.77.1.2");
+    reached("four", "10.77.1.2", "10.77.1.2");
 }
 
 #[test]
 fn a_host_is_reached_by_ipv6() {
-    there_and_back("six", "[fd77:1::2]", "[fd77:1::2]");
+    reached("six", "[fd77:1::2]", "[fd77:1::2]");
 }
 
 #[test]

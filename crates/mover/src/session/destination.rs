@@ -567,12 +567,7 @@ impl Session {
         let mut telemetry = self.end.outlook.telemetry(bytes, records, parcels);
         telemetry.deleted = self.end.tally.deleted;
         self.end.outlook.received_last(bytes, parcels, &self.wire);
-        self.wire.link.send(Control::Telemetry(telemetry)).await;
-        let bye = match &result {
-            Ok(()) => Bye::Done,
-            Err(error) => Bye::Abandoned(error.refusal()),
-        };
-        self.wire.link.send(Control::Bye(bye)).await;
+        self.wire.say_goodbye(telemetry, &result).await;
         if result.is_ok() && self.context.driver {
             self.goodbye().await;
         }

@@ -40,8 +40,7 @@ pub async fn send(
         Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),
     };
     let test = TestData::new(context.settings.chunk_size);
-    let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
-    let mut wire = Wire::new(link, context.limits.timeout);
+    let mut wire = Wire::of(&mut context);
     let mut sending = Sending::new(&mut context, pool, Some(test));
     let mut result = send_until(&mut wire, &mut sending, &mut context, &mut end, duration, interval, direction).await;
     if result.is_ok() {
@@ -49,8 +48,10 @@ pub async fn send(
         result = drain(&mut wire, &mut sending).await;
     }
     let telemetry = sending.last(&wire.peer, 0, &mut end.outlook);
-    wire.link.send(Control::Telemetry(telemetry)).await;
-    finish(wire, &result, &mut end).await;
+    wire.say_goodbye(telemetry, &result).await;
+    while wire.before_goodbye().await.is_some() {}
+    end.outlook.peer = wire.peer;
+    wire.link.close(CLOSE).await;
     let _ = tokio::task::spawn_blocking(move || drop(sending)).await;
     (result, end)
 }
@@ -136,18 +137,6 @@ async fn drain(wire: &mut Wire, sending: &mut Sending) -> Result<(), SessionErro
     Ok(())
 }
 
-/// Says goodbye and waits for the other end's last numbers.
-async fn finish(mut wire: Wire, result: &Result<(), SessionError>, end: &mut End) {
-    let bye = match result {
-        Ok(()) => Bye::Done,
-        Err(error) => Bye::Abandoned(error.refusal()),
-    };
-    wire.link.send(Control::Bye(bye)).await;
-    while wire.before_goodbye().await.is_some() {}
-    end.outlook.peer = wire.peer;
-    wire.link.close(CLOSE).await;
-}
-
 /// Receives until the other end says goodbye.
 pub async fn receive(
     mut context: Context,
@@ -164,19 +153,13 @@ pub async fn receive(
     };
     // Frames of a copy have no place in a test: their queue is closed.
     let queues = Queues { chunks: bounded(0).0, batches: bounded(0).0 };
-    let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
-    let mut wire = Wire::new(link, context.limits.timeout);
+    let mut wire = Wire::of(&mut context);
     let mut receiving = Receiving::new(&mut context, pool, wakers, queues);
     let result = receive_until(&mut wire, &mut receiving, &mut context, &mut end, interval, direction).await;
     let (bytes, parcels) = (receiving.bytes(), receiving.parcels());
     let telemetry = receiving.look(0, &mut end.outlook);
     end.outlook.received_last(bytes, parcels, &wire);
-    wire.link.send(Control::Telemetry(telemetry)).await;
-    let bye = match &result {
-        Ok(()) => Bye::Done,
-        Err(error) => Bye::Abandoned(error.refusal()),
-    };
-    wire.link.send(Control::Bye(bye)).await;
+    wire.say_goodbye(telemetry, &result).await;
     wire.link.close(CLOSE).await;
     context.counters.bytes_in.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
     let _ = tokio::task::spawn_blocking(move || drop(receiving)).await;

@@ -12,7 +12,7 @@ use proto::{ChunkSet, Entry, EntryKind, RelPath};
 use tokio::sync::mpsc;
 
 use super::receiving::{Queues, Receiving, wakers};
-use super::source::{End, small_max};
+use super::source::End;
 use super::tally::Tally;
 use super::{CLOSE, Context, NEWS_MAX, SECOND, SessionError, TICK, Wire, steered, stopped};
 use crate::control::attribution::Limit;
@@ -20,7 +20,7 @@ use crate::event::Event;
 use crate::frame::Pool;
 use crate::io::output::{OutputWriter, REORDER_CHUNKS, Shared};
 use crate::io::write::WriteEvent;
-use crate::link::{Link, LinkError};
+use crate::link::LinkError;
 use crate::net::NetEvent;
 use crate::report::Outlook;
 use crate::request::Steer;
@@ -58,10 +58,8 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     if let Err(error) = spawned {
         return (Err(SessionError::Os { doing: "starting the thread that writes".to_owned(), error }), end);
     }
-    let config =
-        proto::destination::Config { chunk_size, small_max: small_max(chunk_size), delete: false, links: false };
-    let link = std::mem::replace(&mut context.link, Link::closed());
-    let wire = Wire::new(link, context.limits.timeout);
+    let config = proto::destination::Config { chunk_size, delete: false, links: false };
+    let wire = Wire::of(&mut context);
     let queues = Queues { chunks: frames.clone(), batches: frames };
     let receiving = Receiving::new(&mut context, pool, wakers, queues);
     let mut session = Session {
@@ -310,12 +308,7 @@ impl Session {
     async fn close(mut self, result: &Result<(), SessionError>, end: &mut End) {
         let (bytes, parcels) = (self.receiving.bytes(), self.receiving.parcels());
         let telemetry = self.look(end);
-        self.wire.link.send(Control::Telemetry(telemetry)).await;
-        let bye = match result {
-            Ok(()) => Bye::Done,
-            Err(error) => Bye::Abandoned(error.refusal()),
-        };
-        self.wire.link.send(Control::Bye(bye)).await;
+        self.wire.say_goodbye(telemetry, result).await;
         if result.is_ok() {
             while let Some(message) = self.wire.before_goodbye().await {
                 if let Control::Source(ToDestination::Digest { path, size, value }) = message {

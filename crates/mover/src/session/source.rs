@@ -125,8 +125,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         Err(error) => return (Err(SessionError::Os { doing: "starting readers".to_owned(), error }), end),
     };
     let machine = Source::new(proto::source::Config { chunk_size, small_max: small_max(chunk_size), reorder_chunks });
-    let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
-    let wire = Wire::new(link, context.limits.timeout);
+    let wire = Wire::of(&mut context);
     let sending = Sending::new(&mut context, pool, None);
     let mut session = Session {
         machine,
@@ -594,12 +593,7 @@ impl Session {
         self.settle(result).await;
         self.end.outlook.io = Some(self.readers.io());
         let last = self.sending.last(&self.wire.peer, self.readers.busy(), &mut self.end.outlook);
-        self.wire.link.send(Control::Telemetry(last)).await;
-        let bye = match result {
-            Ok(()) => Bye::Done,
-            Err(error) => Bye::Abandoned(error.refusal()),
-        };
-        self.wire.link.send(Control::Bye(bye)).await;
+        self.wire.say_goodbye(last, result).await;
         let link = std::mem::replace(&mut self.wire.link, crate::link::Link::closed());
         link.close(CLOSE).await;
         self.settle_failed(result).await;

@@ -184,13 +184,11 @@ impl Session {
         let hooks = SessionHooks::start(&setup.context, "destination", || setup.root.path())?;
         let machine = Destination::new(proto::destination::Config {
             chunk_size,
-            small_max: small_max(chunk_size),
             delete: options.delete,
             links: options.preserve_all,
         });
         let mut context = setup.context.take();
-        let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
-        let wire = Wire::new(link, context.limits.timeout);
+        let wire = Wire::of(&mut context);
         let receiving = Receiving::new(&mut context, pool, wakers, Queues { chunks, batches });
         Ok(Session {
             machine,

@@ -18,7 +18,7 @@ use tokio_rustls::{TlsConnector, TlsStream};
 use crate::accept::{CONTROLS_MAX, Hub, accept_all};
 use crate::link::{self, Link, LinkError};
 use crate::net::open::connect as connect_tcp;
-use crate::request::{Limits, Reach, Remote};
+use crate::request::{Gone, Limits, Reach, Remote};
 use crate::server::Counters;
 use crate::session::SessionError;
 use crate::session::streams::Ways;
@@ -34,6 +34,7 @@ pub const PROGRAM: &str = concat!("longhaul ", env!("CARGO_PKG_VERSION"));
 pub struct Connected {
     stream: TlsStream<TcpStream>,
     ways: Way,
+    gone: Option<Gone>,
 }
 
 enum Way {
@@ -68,6 +69,10 @@ pub struct Keep {
 /// # Errors
 /// When it cannot be reached, is not the one meant, or does not let us in.
 pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Result<Connected, SessionError> {
+    if let Some(why) = remote.gone.as_ref().and_then(|gone| gone.borrow().clone()) {
+        return Err(LinkError::Gone(why).into());
+    }
+    let gone = remote.gone.clone();
     match &remote.reach {
         Reach::Connect(addresses) => {
             let mut last = None;
@@ -81,7 +86,7 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
                         // The address that answered comes first for streams too.
                         let mut to = addresses.clone();
                         to.swap(0, n);
-                        return Ok(Connected { stream, ways: Way::Dial { to, from: limits.bind.clone() } });
+                        return Ok(Connected { stream, ways: Way::Dial { to, from: limits.bind.clone() }, gone });
                     }
                     Err(error) => last = Some(error),
                 }
@@ -109,10 +114,21 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
                     }
                 }
             };
-            let stream = tokio::time::timeout(limits.timeout, wait).await.ok().flatten();
+            let stream = tokio::select! {
+                stream = tokio::time::timeout(limits.timeout, wait) => stream.ok().flatten(),
+                why = ended(gone.clone()) => return Err(LinkError::Gone(why).into()),
+            };
             let lost = || LinkError::Lost(std::io::Error::other(format!("{} did not connect back", remote.label)));
-            Ok(Connected { stream: stream.ok_or_else(lost)?, ways: Way::Wait { hub, stop } })
+            Ok(Connected { stream: stream.ok_or_else(lost)?, ways: Way::Wait { hub, stop }, gone })
         }
+    }
+}
+
+/// Why an end is gone that lives only as long as something at this one; for ever if it lives by itself.
+async fn ended(gone: Option<Gone>) -> String {
+    match gone {
+        Some(gone) => link::ended(gone).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -196,7 +212,7 @@ impl Connected {
                 (Ways::Wait(arrivals), Some(Keep { _door: door, _stop: stop }))
             }
         };
-        Ok(Session { link: Link::new(self.stream), opened, key, rtt, ways, keep })
+        Ok(Session { link: Link::until(self.stream, self.gone), opened, key, rtt, ways, keep })
     }
 
     /// Asks for a token that another agent can come with. It lasts as long as the link is open.

@@ -376,6 +376,7 @@ fn failed(exit_code: u8, text: String) -> MoveError {
 fn move_error(error: SessionError, attempts: u32, begun: bool) -> MoveError {
     let exit_code = match &error {
         error if begun && error.is_network() => 75,
+        SessionError::Link(LinkError::Gone(_)) if begun => 75,
         SessionError::Busy(_) => 75,
         SessionError::Link(LinkError::Refused(why)) | SessionError::Abandoned(why) => match why.code {
             Code::Busy | Code::Stopping => 75,
@@ -386,6 +387,9 @@ fn move_error(error: SessionError, attempts: u32, begun: bool) -> MoveError {
         _ => 1,
     };
     let text = match attempts {
+        _ if begun && matches!(error, SessionError::Link(LinkError::Gone(_))) => {
+            format!("{}; the same command continues where it was", chain(&error))
+        }
         0 | 1 => chain(&error),
         n => format!("{} (after {n} attempts; the same command continues where it was)", chain(&error)),
     };

@@ -10,6 +10,9 @@ use crate::tree::{self, assert_same, left_behind};
 use crate::world::{Ended, World};
 use crate::{SLOW_LENGTH, SLOW_RATE};
 
+/// How long it may take to notice that ssh has ended; far less than `--timeout`.
+const NOTICED_MAX: std::time::Duration = std::time::Duration::from_secs(20);
+
 /// Ports that are let through, beside the first.
 const PORTS: u16 = 20;
 
@@ -189,8 +192,14 @@ fn server_dies(options: &str) {
     first.wait_for_progress();
     sshd.kill();
     // The far end ends with its login; what is left can be continued.
+    let begin = std::time::Instant::now();
     let ended = first.end().expect_code(75);
-    assert!(ended.err.contains("127.0.0.1"), "{}", ended.err);
+    assert!(begin.elapsed() < NOTICED_MAX, "it took {:?}", begin.elapsed());
+    let last = ended.err.lines().last().unwrap_or_default();
+    assert!(last.contains("the login at 127.0.0.1 is over"), "{}", ended.err);
+    assert!(last.contains("255") && last.contains("the same command continues"), "{}", ended.err);
+    // What ssh says itself stands in it, and above it.
+    assert!(ended.err.matches("closed").count() >= 2 || ended.err.matches("reset").count() >= 2, "{}", ended.err);
     assert!(!world.path("there/big").exists(), "a part was published");
     sshd.restart(world);
     let summary = copy(&at, "", &from, &to).expect_code(0).summary();
@@ -205,6 +214,5 @@ fn a_copy_whose_server_dies_can_be_continued() {
 
 #[test]
 fn a_reversed_copy_whose_server_dies_can_be_continued() {
-    // Who waits to be connected to learns of the end only by waiting.
-    server_dies("--reverse-connect --timeout 2s");
+    server_dies("--reverse-connect");
 }

@@ -29,7 +29,7 @@ pub(crate) fn table(summary: &Summary, kind: Kind) -> String {
     let mut rows: Vec<(&str, String)> = Vec::new();
     match kind {
         Kind::Test => rows.push(("received", bytes(summary.bytes))),
-        Kind::Copy | Kind::DryRun => rows.extend(dataset(summary)),
+        Kind::Copy | Kind::DryRun => rows.extend(dataset(summary, kind == Kind::DryRun)),
     }
     if kind != Kind::DryRun {
         rows.extend(path(summary));
@@ -44,9 +44,10 @@ pub(crate) fn table(summary: &Summary, kind: Kind) -> String {
     text
 }
 
-fn dataset(summary: &Summary) -> Vec<(&'static str, String)> {
-    let mut files = format!("{} of {}", thousands(summary.files_placed), thousands(summary.files));
-    let others = [(summary.files_skipped, "skipped"), (summary.files_failed, "failed"), (summary.deleted, "deleted")];
+fn dataset(summary: &Summary, dry_run: bool) -> Vec<(&'static str, String)> {
+    let (copied, deleted) = if dry_run { (" to copy", "to delete") } else { ("", "deleted") };
+    let mut files = format!("{} of {}{copied}", thousands(summary.files_placed), thousands(summary.files));
+    let others = [(summary.files_skipped, "skipped"), (summary.files_failed, "failed"), (summary.deleted, deleted)];
     for (count, what) in others.iter().filter(|(count, _)| *count > 0) {
         files.push_str(&format!(", {} {what}", thousands(*count)));
     }
@@ -222,6 +223,14 @@ failed: dir/0: permission denied
         let text = table(&Summary { sweep: steps.to_vec(), knee: Some(2), ..typical() }, Kind::Test);
         assert!(text.contains("               1 streams  2 Gb/s\n               2 streams  3.5 Gb/s\nknee        2 streams: more do not help\n"), "{text}");
         assert!(!text.contains("files") || text.contains("dir/"), "{text}");
+    }
+
+    #[test]
+    fn what_a_dry_run_would_do_is_not_said_to_be_done() {
+        let summary = Summary { files: 3, files_placed: 2, files_skipped: 1, deleted: 4, ..Summary::default() };
+        let text = table(&summary, Kind::DryRun);
+        assert!(text.contains("2 of 3 to copy, 1 skipped, 4 to delete"), "{text}");
+        assert!(table(&summary, Kind::Copy).contains("2 of 3, 1 skipped, 4 deleted"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use proto::control::{Control, Outcome, ToDestination, ToSource};
 use proto::destination::{self, Action, Decision, Destination};
+use proto::limits::DISKS_MAX;
 use proto::source::{self, Item, Job, Read, Source};
 use proto::{ChunkSet, Entry, EntryKind, Identity, RelPath, Time, frame};
 
@@ -160,9 +161,12 @@ fn act(machine: &mut Destination, input: &mut Input) {
                 (_, 0) => Decision::Settled(outcome(answer / 4)),
                 (EntryKind::Dir, _) => Decision::DirReady,
                 (EntryKind::Symlink { .. } | EntryKind::HardLink { .. }, _) => Decision::Settled(Outcome::Placed),
-                (EntryKind::File(_), 1) => Decision::Compare { digest: [answer; 32] },
-                (EntryKind::File(_), 2) => Decision::Receive { have: ChunkSet::full(u64::from(answer / 4)) },
-                _ => Decision::Receive { have: ChunkSet::new() },
+                (EntryKind::File(_), 1) => Decision::Compare { digest: [answer; 32], disk: answer % DISKS_MAX },
+                (EntryKind::File(_), 2) => {
+                    let have = ChunkSet::full(u64::from(answer / 4));
+                    Decision::Receive { have, disk: answer % DISKS_MAX }
+                }
+                _ => Decision::Receive { have: ChunkSet::new(), disk: 0 },
             };
             machine.handle_decision(index, decision);
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use proto::control::{Control, FileEnd, Outcome, ToDestination, ToSource, Want};
+use proto::control::{Control, FileEnd, Outcome, ToDestination, ToSource, Want, Wanted};
 use proto::record::{Header, Kind, LAST};
 use proto::seal::{Protection, Sealer};
 use proto::{frame, journal};
@@ -75,15 +75,21 @@ fn journals() -> Vec<Vec<u8>> {
 fn source() -> Vec<u8> {
     let message = |message: ToSource| [vec![src::MESSAGE], block(&body!(&message))].concat();
     let have = proto::ChunkSet::full(1);
+    let want = |disk, what| Want { disk, what };
     let steps = [
         vec![0, src::POLL],
-        message(ToSource::Wants(vec![(0, Want::Rest { have }), (1, Want::All), (2, Want::All)])),
+        message(ToSource::Window(3)),
+        message(ToSource::Wants(vec![
+            (0, want(0, Wanted::Rest { have })),
+            (1, want(1, Wanted::All)),
+            (2, want(0, Wanted::All)),
+        ])),
         [src::JOB, src::READ, 0, 3, src::SENT, 0, 1].repeat(4),
         message(ToSource::Repair(0)),
         vec![src::LOST, 1, src::JOB, src::READ, 0, 3, src::JOB, src::READ, 0, 0, 20],
         vec![src::ENTRY, 4, src::JOB, src::READ, 0, 1, 0, src::FAIL, 2, src::POLL, src::POLL],
         message(ToSource::Landed(vec![0, 1, 2])),
-        message(ToSource::Wants(vec![(4, Want::IfDiffers([1; 32]))])),
+        message(ToSource::Wants(vec![(4, want(0, Wanted::IfDiffers([1; 32])))])),
         vec![src::JOB, src::COMPARED, 4, 1, src::POLL],
         message(ToSource::Done(vec![(0, Outcome::Placed), (1, Outcome::Failed("no".into()))])),
     ];

@@ -1,8 +1,10 @@
 //! The storage side of the byte path: readers, writers, decisions about what is there, and commits.
 
+pub mod arrivals;
 pub mod commit;
 pub mod decide;
 pub mod delete;
+pub mod epochs;
 pub mod input;
 pub mod journal;
 pub mod output;

@@ -3,6 +3,7 @@
 
 pub mod auto;
 pub mod destination;
+pub mod disks;
 pub mod hooks;
 pub mod lanes;
 pub mod memory;

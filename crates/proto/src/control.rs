@@ -486,11 +486,23 @@ pub enum ToSource {
     WouldDelete(Vec<RelPath>),
     /// Something at the destination that the user should know, in one line.
     Warning(String),
+    /// Parcels that may be under way to each disk, from being read until they have landed, from now on; none is said
+    /// while there is one disk. What is on its way already stays.
+    Window(u32),
+}
+
+/// A file that the destination wants, and where it goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Want {
+    /// Number of the disk that it is written to, below [`DISKS_MAX`](crate::limits::DISKS_MAX).
+    pub disk: u8,
+    /// What of it is wanted.
+    pub what: Wanted,
 }
 
 /// What the destination wants of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Want {
+pub enum Wanted {
     /// All of it.
     All,
     /// What is missing: these chunks are there already and durable.

@@ -20,7 +20,7 @@ mod tree;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::control::{FileEnd, Outcome, ToDestination, ToSource, Want};
+use crate::control::{FileEnd, Outcome, ToDestination, ToSource, Want, Wanted};
 use crate::limits::{
     CHUNK_RANGES_MAX, ENTRY_BYTES_MAX, OUTSTANDING_ENTRIES_MAX, OUTSTANDING_ENTRY_BYTES_MAX, PAGE_ENTRIES_MAX,
     RESTARTS_PER_FILE_MAX,
@@ -343,28 +343,37 @@ impl Destination {
     pub fn handle_decision(&mut self, index: u64, decision: Decision) {
         let deciding = |n: &&mut Node| matches!(n.state, State::Deciding);
         let Some(node) = self.nodes.get_mut(&index).filter(deciding) else { return };
-        let (comparing, have, want) = match decision {
+        let (have, disk, what) = match decision {
             Decision::Settled(outcome) => return self.finish(index, outcome),
             Decision::LeaveOut => return self.drop_file(index, Outcome::Kept),
             Decision::DirReady => {
                 debug_assert_eq!(node.entry.kind, EntryKind::Dir, "only a directory is opened");
                 return self.open_dir(index);
             }
-            Decision::Compare { digest } => (true, ChunkSet::new(), Want::IfDiffers(digest)),
+            Decision::Compare { digest, disk } => (ChunkSet::new(), disk, Wanted::IfDiffers(digest)),
             // A pipe begins at its beginning. Half of the ranges are left for what will land.
-            Decision::Receive { .. } if node.entry.kind == EntryKind::Stream => (false, ChunkSet::new(), Want::All),
-            Decision::Receive { have } if have.is_empty() => (false, have, Want::All),
-            Decision::Receive { have } => {
+            Decision::Receive { disk, .. } if node.entry.kind == EntryKind::Stream => {
+                (ChunkSet::new(), disk, Wanted::All)
+            }
+            Decision::Receive { have, disk } if have.is_empty() => (have, disk, Wanted::All),
+            Decision::Receive { have, disk } => {
                 let have = have.first_ranges(CHUNK_RANGES_MAX / 2);
-                (false, have.clone(), Want::Rest { have })
+                (have.clone(), disk, Wanted::Rest { have })
             }
         };
         debug_assert!(node.has_content(), "only what has content is received");
         if let Some(outcome) = node.early_end.take() {
             return self.drop_file(index, outcome);
         }
+        let comparing = matches!(what, Wanted::IfDiffers(_));
         node.state = State::Receiving { landed: have, end: None, comparing, holes: ChunkSet::new() };
-        self.outbox.want(index, want);
+        self.outbox.want(index, Want { disk, what });
+    }
+
+    /// So many parcels may be under way to each disk from now on: more of a disk that is slow would take what the
+    /// others need.
+    pub fn set_window(&mut self, parcels: u32) {
+        self.outbox.window(parcels);
     }
 
     fn open_dir(&mut self, index: u64) {

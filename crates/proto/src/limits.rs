@@ -54,6 +54,10 @@ pub const RESTARTS_PER_FILE_MAX: u8 = 3;
 /// smallest size that is 16 GiB in flight, 320 ms of 400 Gb/s.
 pub const PARCELS_UNLANDED_MAX: usize = 64 << 10;
 
+/// Disks that one end tells apart; further ones share the numbers of those. A source that is told of another one ends
+/// the session.
+pub const DISKS_MAX: u8 = 16;
+
 /// Bytes of a reason that goes with an outcome; longer ones are cut.
 pub const REASON_BYTES_MAX: usize = 4 << 10;
 /// Characters of a congestion control's name: `TCP_CA_NAME_MAX` of the kernel, without its end.

@@ -15,19 +15,18 @@ mod jobs;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::control::{FileEnd, Outcome, ToDestination, ToSource, Want, cut};
+use crate::control::{FileEnd, Outcome, ToDestination, ToSource, Want, Wanted, cut};
 use crate::limits::{
-    ENTRY_BYTES_MAX, OUTSTANDING_ENTRIES_MAX, OUTSTANDING_ENTRY_BYTES_MAX, PAGE_BYTES_MAX, PAGE_ENTRIES_MAX,
+    DISKS_MAX, ENTRY_BYTES_MAX, OUTSTANDING_ENTRIES_MAX, OUTSTANDING_ENTRY_BYTES_MAX, PAGE_BYTES_MAX, PAGE_ENTRIES_MAX,
     REPAIRS_PER_PARCEL_MAX, RESTARTS_PER_FILE_MAX,
 };
 use crate::{ChunkSet, Entry, EntryKind};
 
+use jobs::Lane;
 pub use jobs::{Item, Job};
 
 /// Parcels of a pipe that are read but not landed; the runtime keeps their bytes, for they cannot be read again.
 pub const STREAM_PARCELS_MAX: u64 = 16;
-/// Lanes of a source: what is read from one disk does not wait for what is read from another.
-pub const LANES_MAX: u8 = 16;
 
 /// What the source role is set up with.
 #[derive(Debug, Clone, Copy)]
@@ -75,12 +74,18 @@ pub enum ProtocolError {
     /// It wants something of an entry that cannot be wanted.
     #[error("the destination wants entry {0}, which has no content or was asked for already")]
     Want(u64),
+    /// It wants something on a disk whose number is too large.
+    #[error("the destination speaks of disk {0}, and there are at most {DISKS_MAX}")]
+    Disk(u8),
 }
 
 struct File {
     entry: Entry,
     generation: u8,
+    /// Number of the disk that it is read from.
     lane: u8,
+    /// Number of the disk that it goes to, once the destination wants it.
+    disk: u8,
     /// Chunks that are still to be read, once the destination wants the file.
     todo: Option<ChunkSet>,
     /// A comparison was asked for and has not come back.
@@ -101,22 +106,12 @@ struct File {
 struct Parcel {
     items: Vec<Item>,
     lane: u8,
+    disk: u8,
     stream: Option<u16>,
     batch: bool,
     repairs: u8,
     /// It stands in the queue of what is read again.
     queued: bool,
-}
-
-/// What is to be read of one disk.
-#[derive(Default)]
-struct Lane {
-    big: VecDeque<u64>,
-    small: VecDeque<u64>,
-    compare: VecDeque<(u64, [u8; 32])>,
-    again: VecDeque<u64>,
-    /// The last new parcel was to be a chunk.
-    turn: bool,
 }
 
 /// The source role of one session.
@@ -134,6 +129,10 @@ pub struct Source {
     /// The lane that is asked first.
     next_lane: usize,
     parcels: BTreeMap<u64, Parcel>,
+    /// How many of them go to each disk of the destination.
+    under_way: [usize; DISKS_MAX as usize],
+    /// How many may, of each.
+    window: usize,
     finished: VecDeque<Finished>,
     scan_done: bool,
 }
@@ -159,6 +158,8 @@ impl Source {
             lanes: Vec::new(),
             next_lane: 0,
             parcels: BTreeMap::new(),
+            under_way: [0; DISKS_MAX as usize],
+            window: usize::MAX,
             finished: VecDeque::new(),
             scan_done: false,
         }
@@ -173,9 +174,10 @@ impl Source {
     /// Announces one entry; gives its index. The caller asks [`Source::has_room`] before. An entry larger than
     /// [`ENTRY_BYTES_MAX`] goes without its extended attributes and is reported as failed in the end.
     ///
-    /// What has content is read in its `lane`; numbers from [`LANES_MAX`] on share those below.
+    /// What has content is read in its `lane`, that of the disk it is on; numbers from [`DISKS_MAX`] on share those
+    /// below.
     pub fn handle_entry(&mut self, mut entry: Entry, lane: u8) -> u64 {
-        let lane = lane % LANES_MAX;
+        let lane = lane % DISKS_MAX;
         let lanes = self.lanes.len().max(usize::from(lane) + 1);
         self.lanes.resize_with(lanes, Lane::default);
         let lacks = trim(&mut entry);
@@ -189,6 +191,7 @@ impl Source {
             entry,
             generation: 0,
             lane,
+            disk: 0,
             todo: None,
             comparing: false,
             reading: 0,
@@ -242,13 +245,16 @@ impl Source {
             ToSource::Wants(wants) => wants.into_iter().try_for_each(|(index, want)| self.wanted(index, want)),
             ToSource::Landed(parcels) => {
                 // A parcel that was sent twice lands twice; the second is of no interest.
-                for parcel in parcels {
-                    self.parcels.remove(&parcel);
-                }
+                parcels.into_iter().for_each(|parcel| _ = self.forget(parcel));
                 Ok(())
             }
             ToSource::Repair(parcel) => {
                 self.repair(parcel);
+                Ok(())
+            }
+            ToSource::Window(parcels) => {
+                // With none the copy would stand still.
+                self.window = parcels.max(1) as usize;
                 Ok(())
             }
             // For the user only; the runtime tells it.
@@ -259,6 +265,10 @@ impl Source {
 
     fn wanted(&mut self, index: u64, want: Want) -> Result<(), ProtocolError> {
         let told = self.told();
+        let Want { disk, what } = want;
+        if disk >= DISKS_MAX {
+            return Err(ProtocolError::Disk(disk));
+        }
         let file = self.files.get_mut(&index).filter(|_| index < told).ok_or(ProtocolError::Entry(index))?;
         if file.failed.is_some() {
             // It was given up meanwhile; the destination hears of that by itself.
@@ -269,16 +279,17 @@ impl Source {
         }
         let size = match &file.entry.kind {
             EntryKind::File(identity) => identity.size,
-            EntryKind::Stream if want == Want::All => u64::MAX,
+            EntryKind::Stream if what == Wanted::All => u64::MAX,
             _ => return Err(ProtocolError::Want(index)),
         };
         let count = ChunkSet::count_of(size, self.config.chunk_size);
         file.before = None;
-        file.todo = Some(match &want {
-            Want::Rest { have } => have.missing(count),
+        file.disk = disk;
+        file.todo = Some(match &what {
+            Wanted::Rest { have } => have.missing(count),
             _ => ChunkSet::full(count),
         });
-        if let Want::IfDiffers(digest) = want {
+        if let Wanted::IfDiffers(digest) = what {
             file.comparing = true;
             self.lanes[usize::from(file.lane)].compare.push_back((index, digest));
         } else {
@@ -293,7 +304,7 @@ impl Source {
         if parcel.repairs <= REPAIRS_PER_PARCEL_MAX {
             return self.send_again(id);
         }
-        let parcel = self.parcels.remove(&id).expect("just seen");
+        let parcel = self.forget(id).expect("just seen");
         for item in parcel.items {
             // What started again since is another matter.
             if self.files.get(&item.index).is_some_and(|f| f.generation == item.generation) {
@@ -301,6 +312,13 @@ impl Source {
                 self.give_up(item.index, FileEnd::Corrupt { why });
             }
         }
+    }
+
+    /// A parcel has landed, or there is nothing left in it.
+    fn forget(&mut self, id: u64) -> Option<Parcel> {
+        let parcel = self.parcels.remove(&id)?;
+        self.under_way[usize::from(parcel.disk)] -= 1;
+        Some(parcel)
     }
 
     fn send_again(&mut self, id: u64) {
@@ -371,7 +389,7 @@ impl Source {
         if !keep && let Some(p) = self.parcels.get_mut(&parcel) {
             p.items.retain(|i| *i != item);
             if p.items.is_empty() {
-                self.parcels.remove(&parcel);
+                self.forget(parcel);
             }
         }
         keep

@@ -25,8 +25,9 @@ const REQUEST_HEAD_MAX: usize = 4096;
 /// Shares of what was not flushed that survive a cut: none, a quarter … all.
 const SHARES: u64 = 5;
 
-/// The request that reads.
+/// The requests that read and write.
 const READ: u32 = 15;
+const WRITE: u32 = 16;
 const EIO: i32 = 5;
 const ENOSYS: i32 = 38;
 
@@ -37,8 +38,8 @@ struct State {
     durable: Vec<u8>,
     /// Written since the last flush, in order: offset and bytes of one block or a part of it.
     pending: Vec<(usize, Vec<u8>)>,
-    /// The disk hangs: reads are not answered.
-    hangs: bool,
+    /// The disk hangs: these requests are not answered, nor what comes after them.
+    hangs: Option<u32>,
     /// The power is off: everything fails.
     off: bool,
     /// The file is not served any more.
@@ -70,7 +71,7 @@ impl Disk {
         let file = at.with_extension("disk");
         File::create(&file).expect("a file can be made");
         let state =
-            State { durable: image.clone(), image, pending: Vec::new(), hangs: false, off: false, closed: false };
+            State { durable: image.clone(), image, pending: Vec::new(), hangs: None, off: false, closed: false };
         let state = Arc::new(Mutex::new(state));
         let fuse = OpenOptions::new().read(true).write(true).open("/dev/fuse").expect("FUSE is there");
         let for_kernel = fuse.try_clone().expect("a descriptor can be had");
@@ -94,7 +95,16 @@ impl Disk {
     /// Answers no reads until what this gives is dropped. Whoever reads meanwhile cannot be killed, so that is to be
     /// declared after the programs that use the disk.
     pub(crate) fn hang(&self) -> Hanging {
-        self.lock().hangs = true;
+        self.hang_at(READ)
+    }
+
+    /// The same with writes; who writes through the page cache hangs when it wants them to be durable.
+    pub(crate) fn hang_writes(&self) -> Hanging {
+        self.hang_at(WRITE)
+    }
+
+    fn hang_at(&self, request: u32) -> Hanging {
+        self.lock().hangs = Some(request);
         Hanging(self.state.clone())
     }
 
@@ -152,7 +162,7 @@ pub(crate) struct Hanging(Arc<Mutex<State>>);
 impl Drop for Hanging {
     fn drop(&mut self) {
         // Also while a test fails, perhaps under the lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).hangs = false;
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).hangs = None;
     }
 }
 
@@ -208,7 +218,7 @@ fn answer(request: &[u8], state: &Mutex<State>) -> Option<Vec<u8>> {
     const BATCH_FORGET: u32 = 42;
     const LOOK: Duration = Duration::from_millis(5);
     let (code, unique) = (u32_at(request, 4), u64_at(request, 8));
-    while code == READ && state.lock().expect("no panic under the lock").hangs {
+    while state.lock().expect("no panic under the lock").hangs == Some(code) {
         std::thread::sleep(LOOK);
     }
     if matches!(code, FORGET | INTERRUPT | BATCH_FORGET) {
@@ -238,7 +248,7 @@ impl State {
             // RELEASE, FLUSH, DESTROY: nothing is kept of an open file.
             18 | 25 | 38 => Ok(Vec::new()),
             READ => self.read(u64_at(body, 8) as usize, u32_at(body, 16) as usize),
-            16 => self.write(u64_at(body, 8) as usize, &body[40..40 + u32_at(body, 16) as usize]),
+            WRITE => self.write(u64_at(body, 8) as usize, &body[40..40 + u32_at(body, 16) as usize]),
             20 => self.flush(),
             26 => Ok(begin()),
             _ => Err(ENOSYS),

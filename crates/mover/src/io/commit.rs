@@ -1,13 +1,12 @@
 //! Commits: what is written becomes durable, then gets its name, then is called finished.
 //!
-//! One thread per session gathers what is whole. A batch is bounded in files, bytes and time. It is made
+//! One thread for each disk gathers what is whole. A batch is bounded in files, bytes and time. It is made
 //! durable with one `syncfs` (a few big files: with `fsync` each), then renamed, then the directories are
 //! made durable; only then is it told. The same turn makes the chunks of unfinished big files durable and
 //! writes them to the journal, so a resume never believes more than the disk holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -21,6 +20,7 @@ use sys::file::{
 use tokio::sync::mpsc;
 
 use super::delete::Deleter;
+use super::epochs::Epochs;
 use super::journal::JournalFile;
 use super::place::Place;
 use super::target::{Target, Targets};
@@ -108,7 +108,8 @@ pub enum CommitEvent {
     Warning(String),
 }
 
-/// What the committer works with.
+/// What the committer of a disk works with.
+#[derive(Clone)]
 pub struct Committer {
     /// The destination.
     pub place: Arc<Place>,
@@ -124,8 +125,10 @@ pub struct Committer {
     pub deleter: Deleter,
     /// The name of the one entry, if it is renamed.
     pub single_name: Option<Vec<u8>>,
-    /// Number of the commit to come.
-    pub epoch: Arc<AtomicU64>,
+    /// Numbers of commits.
+    pub epochs: Arc<Epochs>,
+    /// Number of the disk.
+    pub lane: u8,
     /// News for the session.
     pub events: mpsc::Sender<CommitEvent>,
     /// Bytes of a chunk.
@@ -139,6 +142,12 @@ struct Batch {
     since: Option<Instant>,
     /// Unfinished big files: chunks written since the last checkpoint.
     chunks: BTreeMap<u64, ChunkSet>,
+}
+
+impl Batch {
+    fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.chunks.is_empty()
+    }
 }
 
 impl Committer {
@@ -155,6 +164,7 @@ impl Committer {
             let mut flush = false;
             match queue.recv_timeout(until.saturating_duration_since(now)) {
                 Ok(work) => flush = self.take(work, &mut batch),
+                Err(RecvTimeoutError::Timeout) if batch.is_empty() => self.epochs.rest(self.lane),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => open = false,
             }
@@ -202,7 +212,7 @@ impl Committer {
     }
 
     fn commit(&self, batch: Batch) -> io::Result<()> {
-        let epoch = self.epoch.fetch_add(1, Ordering::AcqRel);
+        let epoch = self.epochs.begin();
         let mut files = Vec::with_capacity(batch.files.len());
         for (index, size, holes) in batch.files {
             let Some(target) = self.targets.current(index) else { continue };
@@ -343,9 +353,7 @@ impl Committer {
         }
         // Files of this epoch that are still being written belong to the next one in all but name: the epoch
         // before this one is settled for sure.
-        if epoch > 0 {
-            journal.push(Record::Settled { epoch: epoch - 1 });
-        }
+        journal.push(Record::Settled { epoch: self.epochs.settled(self.lane, epoch) });
         journal.write(checkpoint)
     }
 

@@ -10,6 +10,7 @@ use proto::journal::Record;
 use proto::{ChunkSet, Entry, EntryKind, Identity, RelPath, Time};
 use sys::file::{Dir, Kind, Meta, OpenFlags, Owner, Times, set_direct, statfs};
 
+use super::epochs::Epochs;
 use super::journal::JournalFile;
 use super::place::Place;
 use super::target::{BigFile, Target, Targets};
@@ -21,7 +22,7 @@ const COMPARE_BYTES: usize = 1 << 20;
 /// Most ranges of chunks that a resume tells; the rest is sent again.
 const HAVE_RANGES_MAX: usize = proto::limits::CHUNK_RANGES_MAX;
 
-/// What the decisions of a session rest on.
+/// What the decisions of a session rest on; each disk has a thread that makes those for what is on it.
 pub struct Decider {
     /// The destination.
     pub place: Arc<Place>,
@@ -47,30 +48,41 @@ pub struct Decider {
     pub next_slot: Mutex<u64>,
     /// Generations by index, for restarts.
     pub generations: Mutex<BTreeMap<u64, u8>>,
-    /// Epoch of the commit to come, for directories with temporary names.
-    pub epoch: Arc<std::sync::atomic::AtomicU64>,
+    /// Numbers of commits, for directories with temporary names.
+    pub epochs: Arc<Epochs>,
     /// Directories told to the journal in this epoch.
     pub touched: Mutex<(u64, std::collections::HashSet<RelPath>)>,
     /// True if direct I/O turned out not to be offered here.
     pub no_direct: OnceLock<()>,
 }
 
-impl Decider {
-    /// Looks at the place of an entry and creates it if it has no content.
-    pub fn decide(&self, index: u64, entry: Entry) -> Decision {
-        match self.try_decide(index, &entry) {
-            Ok(decision) => decision,
-            Err(error) => Decision::Settled(Outcome::Failed(say(&format!("preparing {}", entry.path), &error))),
-        }
-    }
+/// An answer of the decider.
+pub struct Decided {
+    /// What came of looking.
+    pub decision: Decision,
+    /// The device (`st_dev`) of a directory that was there: it may be another one than that of the directory it is in.
+    pub device: Option<u64>,
+}
 
-    fn try_decide(&self, index: u64, entry: &Entry) -> io::Result<Decision> {
-        match &entry.kind {
+impl From<Decision> for Decided {
+    fn from(decision: Decision) -> Decided {
+        Decided { decision, device: None }
+    }
+}
+
+impl Decider {
+    /// Looks at the place of an entry and creates it if it has no content. What is to be received is written to the
+    /// disk of this number.
+    pub fn decide(&self, index: u64, entry: &Entry, lane: u8) -> Decided {
+        let decided = match &entry.kind {
             EntryKind::Dir => self.directory(entry),
-            EntryKind::Symlink { target } => self.symlink(entry, target),
-            EntryKind::HardLink { target } => self.hard_link(entry, target),
-            EntryKind::File(_) | EntryKind::Stream => self.file(index, entry),
-        }
+            EntryKind::Symlink { target } => self.symlink(entry, target).map(Decided::from),
+            EntryKind::HardLink { target } => self.hard_link(entry, target).map(Decided::from),
+            EntryKind::File(_) | EntryKind::Stream => self.file(index, entry, lane).map(Decided::from),
+        };
+        decided.unwrap_or_else(|error| {
+            Decision::Settled(Outcome::Failed(say(&format!("preparing {}", entry.path), &error))).into()
+        })
     }
 
     /// Where an entry goes: its directory and the name in it.
@@ -91,19 +103,22 @@ impl Decider {
         }
     }
 
-    fn directory(&self, entry: &Entry) -> io::Result<Decision> {
+    fn directory(&self, entry: &Entry) -> io::Result<Decided> {
+        let ready_on = |meta: &Meta| Decided { decision: Decision::DirReady, device: Some(meta.dev) };
         if entry.path.is_root() {
-            return Ok(Decision::DirReady);
+            return Ok(Decision::DirReady.into());
         }
         if self.options.dry_run {
-            let there = self.place.root.stat(entry.path.as_bytes()).is_ok_and(|m| m.kind == Kind::Dir);
+            let there = self.place.root.stat(entry.path.as_bytes()).ok().filter(|m| m.kind == Kind::Dir);
             // What is there is walked, so that what would be deleted in it is named.
-            return Ok(if there { Decision::DirReady } else { Decision::Settled(Outcome::Would) });
+            return Ok(there.map_or(Decision::Settled(Outcome::Would).into(), |meta| ready_on(&meta)));
         }
         let (parent, dir, name) = self.spot(entry)?;
         match self.existing(&parent, &dir, name)? {
-            Some(meta) if meta.kind == Kind::Dir => {}
-            Some(meta) => return Ok(Decision::Settled(Outcome::Failed(in_the_way(entry, meta.kind, "directory")))),
+            Some(meta) if meta.kind == Kind::Dir => return Ok(ready_on(&meta)),
+            Some(meta) => {
+                return Ok(Decision::Settled(Outcome::Failed(in_the_way(entry, meta.kind, "directory"))).into());
+            }
             None => {
                 // The owner's bits make it usable while it is filled; its own are set when it is closed.
                 match dir.mkdir(name, (entry.mode & 0o777) | 0o700) {
@@ -113,7 +128,7 @@ impl Decider {
                 }
             }
         }
-        Ok(Decision::DirReady)
+        Ok(Decision::DirReady.into())
     }
 
     fn symlink(&self, entry: &Entry, target: &[u8]) -> io::Result<Decision> {
@@ -178,7 +193,7 @@ impl Decider {
         self.place.dir(&parent).is_err()
     }
 
-    fn file(&self, index: u64, entry: &Entry) -> io::Result<Decision> {
+    fn file(&self, index: u64, entry: &Entry, lane: u8) -> io::Result<Decision> {
         if self.options.dry_run && self.dir_is_missing(entry) {
             return Ok(Decision::Settled(Outcome::Would));
         }
@@ -190,22 +205,22 @@ impl Decider {
         let name = self.single_name.as_deref().unwrap_or(name);
         let existing = self.existing(&parent, &dir, name)?;
         if let Some(meta) = &existing
-            && let Some(decision) = self.against(entry, meta, &dir, name)?
+            && let Some(decision) = self.against(entry, meta, &dir, name, lane)?
         {
             if matches!(decision, Decision::Compare { .. }) {
-                self.prepare(index, entry, parent, &dir)?;
+                self.prepare(index, entry, parent, &dir, lane)?;
             }
             return Ok(decision);
         }
         if self.options.dry_run {
             return Ok(Decision::Settled(Outcome::Would));
         }
-        let have = self.prepare(index, entry, parent, &dir)?;
-        Ok(Decision::Receive { have })
+        let have = self.prepare(index, entry, parent, &dir, lane)?;
+        Ok(Decision::Receive { have, disk: lane })
     }
 
     /// What a file that is there means; `None` if it is to be replaced.
-    fn against(&self, entry: &Entry, meta: &Meta, dir: &Dir, name: &[u8]) -> io::Result<Option<Decision>> {
+    fn against(&self, entry: &Entry, meta: &Meta, dir: &Dir, name: &[u8], lane: u8) -> io::Result<Option<Decision>> {
         if meta.kind == Kind::Dir {
             return Ok(Some(Decision::Settled(Outcome::Failed(in_the_way(entry, meta.kind, "file")))));
         }
@@ -226,7 +241,7 @@ impl Decider {
         if self.options.overwrite == Overwrite::Changed {
             if self.options.by_checksum {
                 let digest = digest_of(dir, name)?;
-                return Ok(Some(Decision::Compare { digest }));
+                return Ok(Some(Decision::Compare { digest, disk: lane }));
             }
             if same_time {
                 if meta.mode != entry.mode && !self.options.dry_run {
@@ -239,7 +254,7 @@ impl Decider {
     }
 
     /// Makes ready to receive a file; gives the chunks that an earlier run left.
-    fn prepare(&self, index: u64, entry: &Entry, parent: RelPath, dir: &Dir) -> io::Result<ChunkSet> {
+    fn prepare(&self, index: u64, entry: &Entry, parent: RelPath, dir: &Dir, lane: u8) -> io::Result<ChunkSet> {
         let generation = self.generations.lock().expect("no panic under the lock").get(&index).copied().unwrap_or(0);
         let small = entry.size().is_some_and(|size| size <= u64::from(self.small_max));
         let temp = self.temp(&entry.path, generation, &parent)?;
@@ -249,6 +264,7 @@ impl Decider {
             entry: entry.clone(),
             parent,
             temp,
+            lane,
             slot: None,
             file: OnceLock::new(),
             dead: false.into(),
@@ -269,6 +285,8 @@ impl Decider {
     fn slot(&self, entry: &Entry, generation: u8, dir: &Dir, temp: &[u8]) -> io::Result<(u64, ChunkSet)> {
         let EntryKind::File(identity) = entry.kind else { return Ok((u64::MAX, ChunkSet::new())) };
         let left = self.partials.lock().expect("no panic under the lock").remove(&entry.path);
+        // The journal is for all disks: none is asked anything under its lock.
+        let is_there = left.is_some() && dir.stat(temp).is_ok_and(|meta| meta.kind == Kind::File);
         let journal = self.journal.as_ref().expect("files are received only with a journal");
         let mut journal = journal.lock().expect("no panic under the lock");
         let mut claimed = false;
@@ -277,7 +295,7 @@ impl Decider {
                 && chunk_size == self.chunk_size
                 && generation == 0
                 && chunks.ranges().len() <= HAVE_RANGES_MAX
-                && dir.stat(temp).is_ok_and(|meta| meta.kind == Kind::File)
+                && is_there
             {
                 return Ok((slot, chunks));
             }
@@ -359,8 +377,8 @@ impl Decider {
 
     /// The temporary name of a path; tells the journal first that such a name may stand in its directory.
     fn temp(&self, path: &RelPath, generation: u8, parent: &RelPath) -> io::Result<Vec<u8>> {
-        let epoch = self.epoch.load(std::sync::atomic::Ordering::Acquire);
         let mut touched = self.touched.lock().expect("no panic under the lock");
+        let epoch = self.epochs.next();
         if touched.0 != epoch {
             *touched = (epoch, std::collections::HashSet::new());
         }

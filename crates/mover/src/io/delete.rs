@@ -18,6 +18,7 @@ use crate::filter::Filter;
 const DELETE_NAMES_MAX: usize = 4 << 20;
 
 /// Deletes, or only says what it would.
+#[derive(Clone)]
 pub struct Deleter {
     /// The destination.
     pub place: Arc<Place>,

@@ -26,6 +26,8 @@ pub struct Target {
     pub parent: RelPath,
     /// Its temporary name, in the same directory.
     pub temp: Vec<u8>,
+    /// Number of the disk that it is written to.
+    pub lane: u8,
     /// Number in the journal, for a file sent in chunks.
     pub slot: Option<u64>,
     /// The open temporary file, for a file sent in chunks.

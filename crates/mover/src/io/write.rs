@@ -1,6 +1,6 @@
 //! Writers: verified parcels become bytes under temporary names.
 //!
-//! Chunks of big files are written by a thread with a ring (many writes in flight), or by several threads
+//! Each disk has writers of its own. Chunks of big files are written by a thread with a ring (many writes in flight), or by several threads
 //! with plain positional writes where io_uring is not to be had. Small files are written whole by several
 //! threads, for they cost system calls, not bandwidth.
 
@@ -9,9 +9,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
+use crossbeam_channel::TryRecvError;
 use proto::record::Kind;
 use proto::{Entry, EntryKind};
 use sys::file::{
@@ -20,6 +20,7 @@ use sys::file::{
 use sys::ring::Ring;
 use tokio::sync::mpsc;
 
+use super::arrivals::{Arrivals, Feed};
 use super::place::Place;
 use super::target::{BigFile, Target, Targets};
 use super::trial::{Way, WriteTrial};
@@ -29,8 +30,6 @@ use crate::frame::{Frame, Part, Pool};
 pub const RING_DEPTH: u32 = 8;
 /// Devices whose better way is found; further ones are written directly.
 const DEVICES_MAX: usize = 32;
-/// How long a writer sleeps when nothing comes; closing the queue wakes it.
-const IDLE: Duration = Duration::from_millis(500);
 
 /// News of the writers.
 #[derive(Debug)]
@@ -53,12 +52,14 @@ pub enum WriteEvent {
     },
 }
 
-/// What writers share.
+/// What the writers of one disk share.
 pub struct Shared {
     /// The destination.
     pub place: Arc<Place>,
     /// Files that are received.
     pub targets: Arc<Targets>,
+    /// Where parcels come from.
+    pub arrivals: Arc<Arrivals>,
     /// Where frames go back to.
     pub pool: Pool,
     /// News for the session.
@@ -67,13 +68,27 @@ pub struct Shared {
     pub preserve_all: bool,
     /// Time that writers were busy, µs, summed over threads.
     pub busy_us: AtomicU64,
-    /// File bytes written.
-    pub bytes: AtomicU64,
 }
 
-/// Writes parcels of small files until the queue is closed.
-pub fn write_batches(shared: &Shared, queue: &Receiver<Frame>) {
-    while let Some(frame) = next(queue) {
+impl Shared {
+    /// The same for the writers of another disk.
+    #[must_use]
+    pub fn for_lane(&self) -> Shared {
+        Shared {
+            place: self.place.clone(),
+            targets: self.targets.clone(),
+            arrivals: self.arrivals.clone(),
+            pool: self.pool.clone(),
+            events: self.events.clone(),
+            preserve_all: self.preserve_all,
+            busy_us: AtomicU64::new(0),
+        }
+    }
+}
+
+/// Writes parcels of small files until no more come.
+pub fn write_batches(shared: &Shared, feed: &Feed) {
+    while let Some(frame) = feed.next() {
         let begin = Instant::now();
         let mut items = Vec::with_capacity(frame.parts.len());
         let mut parts = frame.parts.as_slice();
@@ -96,21 +111,10 @@ pub fn write_batches(shared: &Shared, queue: &Receiver<Frame>) {
     }
 }
 
-fn next(queue: &Receiver<Frame>) -> Option<Frame> {
-    loop {
-        match queue.recv_timeout(IDLE) {
-            Ok(frame) => return Some(frame),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return None,
-        }
-    }
-}
-
 fn landed(shared: &Shared, frame: Frame, items: Vec<(u64, u8, u64, bool)>, begin: Instant) {
-    let bytes: u64 = frame.parts.iter().map(|p| u64::from(p.len)).sum();
-    shared.bytes.fetch_add(bytes, Ordering::Relaxed);
     shared.busy_us.fetch_add(begin.elapsed().as_micros() as u64, Ordering::Relaxed);
     let parcel = frame.parcel;
+    shared.arrivals.finish(parcel);
     shared.pool.give(frame);
     // A session that is gone needs no news.
     let _ = shared.events.blocking_send(WriteEvent::Landed { parcel, items });
@@ -229,8 +233,8 @@ impl Trials {
     }
 }
 
-/// Writes chunks of big files until the queue is closed.
-pub fn write_chunks(shared: &Shared, queue: &Receiver<Frame>, mut ring: Ring) {
+/// Writes chunks of big files until no more come.
+pub fn write_chunks(shared: &Shared, feed: &Feed, mut ring: Ring) {
     if let Err(error) = ring.register(shared.pool.slab()) {
         tracing::debug!(%error, "buffers are not registered");
     }
@@ -241,12 +245,12 @@ pub fn write_chunks(shared: &Shared, queue: &Receiver<Frame>, mut ring: Ring) {
     while open || !flying.is_empty() {
         while open && !ring.is_full() {
             let frame = if flying.is_empty() {
-                next(queue)
+                feed.next()
             } else {
-                match queue.try_recv() {
+                match feed.try_next() {
                     Ok(frame) => Some(frame),
-                    Err(crossbeam_channel::TryRecvError::Empty) => break,
-                    Err(crossbeam_channel::TryRecvError::Disconnected) => None,
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => None,
                 }
             };
             let Some(frame) = frame else {

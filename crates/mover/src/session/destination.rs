@@ -1,14 +1,14 @@
 //! The destination end of a copy.
 
 mod hooks;
+mod lanes;
 mod start;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::Sender;
 use proto::control::{Bye, Control, CopyOptions, FileEnd, Outcome, Telemetry, ToDestination, ToSource};
 use proto::destination::{Action, Decision, Destination};
 use proto::limits::WOULD_DELETE_MAX;
@@ -16,6 +16,7 @@ use proto::{ChunkSet, Entry, RelPath};
 use sys::file::Dir;
 use tokio::sync::mpsc;
 
+use self::lanes::{Ask, Lanes};
 use super::hooks::SessionHooks;
 use super::receiving::Receiving;
 use super::source::End;
@@ -24,9 +25,10 @@ use super::{CLOSE, Context, NEWS_MAX, SECOND, SessionError, TICK, Wire, steered,
 use crate::control::attribution::Limit;
 use crate::event::Event;
 use crate::io::commit::{BATCH_FILES, Commit, CommitEvent};
+use crate::io::decide::Decided;
 use crate::io::place::Place;
 use crate::io::target::Targets;
-use crate::io::write::{self, WriteEvent};
+use crate::io::write::WriteEvent;
 use crate::link::LinkError;
 use crate::net::NetEvent;
 use crate::report::Outlook;
@@ -34,8 +36,6 @@ use crate::request::Steer;
 
 /// How long a destination may be in use before a session gives up: an ended session needs a moment to let go.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
-/// Threads that write small files.
-const BATCH_WRITERS: usize = 4;
 /// What a destination session is given beside the context.
 pub struct Setup {
     /// Connection and bounds.
@@ -90,27 +90,19 @@ struct Session {
     machine: Destination,
     wire: Wire,
     receiving: Option<Receiving>,
-    decisions: Option<Sender<Ask>>,
-    commits: Option<Sender<Commit>>,
-    threads: Vec<std::thread::JoinHandle<()>>,
-    decided: mpsc::Receiver<(u64, Decision)>,
+    /// Until shutdown.
+    lanes: Option<Lanes>,
+    decided: mpsc::Receiver<(u64, Decided)>,
     written: mpsc::Receiver<WriteEvent>,
     committed: mpsc::Receiver<CommitEvent>,
     targets: Arc<Targets>,
     /// Until shutdown.
     place: Option<Arc<Place>>,
-    /// Until shutdown.
-    write: Option<Arc<write::Shared>>,
     journal: Option<Arc<Mutex<crate::io::journal::JournalFile>>>,
     /// Entries by index, for tally and report, until they are done.
     entries: BTreeMap<u64, Entry>,
     /// Files that the source gave up because they kept changing.
     changed: HashSet<u64>,
-    /// What the decider was asked without an answer, and what of it is done.
-    asked: u64,
-    answered: Arc<AtomicU64>,
-    /// Directories to be closed when it has done all.
-    closing: VecDeque<Action>,
     root_entry: Option<Entry>,
     flushed: bool,
     context: Context,
@@ -124,14 +116,7 @@ struct Session {
     single_name: Option<Vec<u8>>,
     end: End,
     last_second: Instant,
-    write_busy_before: u64,
     bye: Option<Bye>,
-}
-
-enum Ask {
-    Decide(u64, Box<Entry>),
-    Discard(u64),
-    WouldDelete { dir: RelPath, keep: BTreeSet<Vec<u8>> },
 }
 
 impl Session {
@@ -151,7 +136,7 @@ impl Session {
             let receiving = self.receiving.as_mut().expect("receives until shutdown");
             tokio::select! {
                 message = self.wire.link.recv() => self.hear(message?).await?,
-                Some((index, decision)) = self.decided.recv() => self.decide(index, decision),
+                Some((index, decided)) = self.decided.recv() => self.decide(index, decided)?,
                 Some(event) = self.written.recv() => self.wrote(event)?,
                 Some(event) = self.committed.recv() => self.commit(event).await?,
                 Some(event) = receiving.events.recv() => self.network(event),
@@ -166,10 +151,10 @@ impl Session {
 
     async fn advance(&mut self) -> Result<(), SessionError> {
         // Looked at before the news are taken in: what was done before has told them.
-        let is_answered = self.is_answered();
+        let due = self.lanes().due();
         for _ in 0..NEWS_MAX {
-            let Ok((index, decision)) = self.decided.try_recv() else { break };
-            self.decide(index, decision);
+            let Ok((index, decided)) = self.decided.try_recv() else { break };
+            self.decide(index, decided)?;
         }
         for _ in 0..NEWS_MAX {
             let Ok(event) = self.written.try_recv() else { break };
@@ -179,11 +164,7 @@ impl Session {
             let Ok(event) = self.committed.try_recv() else { break };
             self.commit(event).await?;
         }
-        if is_answered {
-            for action in std::mem::take(&mut self.closing) {
-                self.act(action);
-            }
-        }
+        due.into_iter().for_each(|action| self.act(action));
         // Nothing is looked at or made before the hook of the dataset has said so.
         while let Some(action) = self.hooks.is_open().then(|| self.machine.poll_action()).flatten() {
             self.act(action);
@@ -194,7 +175,7 @@ impl Session {
             && self.machine.is_settling()
         {
             self.flushed = true;
-            self.give(Commit::Flush);
+            self.lanes().flush();
         }
         while self.wire.link.has_room() {
             let Some(message) = self.machine.poll_message() else { break };
@@ -218,6 +199,7 @@ impl Session {
         let Some(entry) = self.entries.remove(&index) else { return };
         let changed = self.changed.remove(&index);
         self.held.remove(&index);
+        self.lanes().leave(&entry.path);
         let counters = &self.context.counters;
         match outcome {
             Outcome::Failed(_) | Outcome::Corrupt(_) => counters.files_failed.fetch_add(1, Ordering::Relaxed),
@@ -236,39 +218,51 @@ impl Session {
                 self.end.tally.restarted(index);
                 self.ask(Ask::Discard(index));
             }
-            Action::Publish { index, size, holes } => self.give(Commit::Publish { index, size, holes }),
-            Action::Refresh { index } => self.give(Commit::Refresh { index }),
-            Action::Delete { dir, keep } if !self.setup_options.dry_run => self.give(Commit::Delete { dir, keep }),
+            Action::Publish { index, size, holes } => self.give(index, Commit::Publish { index, size, holes }),
+            Action::Refresh { index } => self.give(index, Commit::Refresh { index }),
+            Action::Delete { dir, keep } if self.setup_options.dry_run => self.ask(Ask::WouldDelete { dir, keep }),
             Action::Delete { dir, keep } => {
-                self.ask(Ask::WouldDelete { dir, keep });
+                let lane = self.lanes().within(&dir);
+                self.lanes().give(lane, Commit::Delete { dir, keep });
             }
-            // What is thrown away touches its directory; that has its times set only after this.
-            Action::CloseDir { .. } if !self.is_answered() => self.closing.push_back(action),
-            Action::CloseDir { index, entry } => {
+            Action::CloseDir { index, ref entry } => {
+                let lane = self.lanes().within(&entry.path);
+                // What is thrown away touches its directory; that has its times set only after this.
+                let Some(Action::CloseDir { entry, .. }) = self.lanes().hold(lane, action) else { return };
                 if self.journal.is_none() {
                     return self.machine.handle_published(index, Outcome::Equal);
                 }
                 if entry.path.is_root() {
                     self.root_entry = Some(entry.clone());
                 }
-                self.give(Commit::CloseDir { index, entry: Box::new(entry) });
+                self.lanes().give(lane, Commit::CloseDir { index, entry: Box::new(entry) });
             }
         }
     }
 
-    /// The decider has done all that it was asked to and that it does not answer.
-    fn is_answered(&self) -> bool {
-        self.answered.load(Ordering::Acquire) == self.asked
+    fn lanes(&mut self) -> &mut Lanes {
+        self.lanes.as_mut().expect("there until shutdown")
     }
 
-    /// Queues for the decider; the window of the protocol keeps the queue below its bound.
+    /// The lane on which the place of an entry that is not done is worked on.
+    fn lane_of(&mut self, index: u64) -> u8 {
+        let path = self.entries.get(&index).map(|entry| &entry.path);
+        path.map_or(0, |path| self.lanes.as_ref().expect("there until shutdown").beside(path))
+    }
+
+    /// Queues for the decider of an entry's disk.
     fn ask(&mut self, ask: Ask) {
-        self.asked += u64::from(!matches!(ask, Ask::Decide(..)));
-        let _ = self.decisions.as_ref().expect("open until shutdown").send(ask);
+        let lane = match &ask {
+            Ask::Decide(index, _) | Ask::Discard(index) => self.lane_of(*index),
+            Ask::WouldDelete { dir, .. } => self.lanes().within(dir),
+        };
+        self.lanes().ask(lane, ask);
     }
 
-    fn give(&self, work: Commit) {
-        let _ = self.commits.as_ref().expect("open until shutdown").send(work);
+    /// Queues for the committer of an entry's disk.
+    fn give(&mut self, index: u64, work: Commit) {
+        let lane = self.lane_of(index);
+        self.lanes().give(lane, work);
     }
 
     async fn hear(&mut self, message: Control) -> Result<(), SessionError> {
@@ -282,7 +276,7 @@ impl Session {
                     self.end.tally.landed(index, bytes);
                     // The machine took them, so the target is the one that is being received.
                     if let Some(target) = self.targets.current(index) {
-                        self.give(Commit::Punch { target, holes: chunks });
+                        self.give(index, Commit::Punch { target, holes: chunks });
                     }
                 }
             }
@@ -336,14 +330,30 @@ impl Session {
         Some((*index, chunks.bytes(size, self.context.settings.chunk_size), chunks.clone()))
     }
 
-    fn decide(&mut self, index: u64, decision: Decision) {
+    fn decide(&mut self, index: u64, decided: Decided) -> Result<(), SessionError> {
+        let Decided { decision, device } = decided;
+        if decision == Decision::DirReady {
+            self.enter(index, device)?;
+        }
         if let Some(decision) = self.hold(index, decision) {
             self.decided(index, decision);
         }
+        Ok(())
+    }
+
+    /// A directory is there, maybe on another disk.
+    fn enter(&mut self, index: u64, device: Option<u64>) -> Result<(), SessionError> {
+        let (Some(lanes), Some(entry)) = (&mut self.lanes, self.entries.get(&index)) else { return Ok(()) };
+        let doing = || format!("starting writers for the disk of {}", entry.path);
+        let window = lanes.enter(&entry.path, device).map_err(|error| SessionError::Os { doing: doing(), error })?;
+        if let Some(parcels) = window {
+            self.machine.set_window(parcels);
+        }
+        Ok(())
     }
 
     fn decided(&mut self, index: u64, decision: Decision) {
-        if let Decision::Receive { have } = &decision
+        if let Decision::Receive { have, .. } = &decision
             && !have.is_empty()
         {
             let size = self.machine.entry(index).and_then(Entry::size).unwrap_or(0);
@@ -360,7 +370,7 @@ impl Session {
                     let Some(target) = self.targets.get(index, generation) else { continue };
                     let chunk_size = u64::from(self.context.settings.chunk_size);
                     if target.slot.is_some() {
-                        self.give(Commit::Chunk { index, chunk: offset / chunk_size });
+                        self.lanes().give(target.lane, Commit::Chunk { index, chunk: offset / chunk_size });
                         let size = target.entry.size().unwrap_or(u64::MAX);
                         self.end
                             .tally
@@ -466,10 +476,8 @@ impl Session {
     }
 
     fn look(&mut self) -> Telemetry {
-        let busy = self.write.as_ref().map_or(self.write_busy_before, |write| write.busy_us.load(Ordering::Relaxed));
-        let since = (busy - self.write_busy_before) / BATCH_WRITERS as u64;
-        self.write_busy_before = busy;
-        self.receiving.as_mut().expect("receives until shutdown").look(since, &mut self.end.outlook)
+        let busy_us = self.lanes.as_mut().map_or(0, Lanes::busy);
+        self.receiving.as_mut().expect("receives until shutdown").look(busy_us, &mut self.end.outlook)
     }
 
     async fn steer(&mut self, change: Steer) -> Result<(), SessionError> {
@@ -511,7 +519,6 @@ impl Session {
         });
         // The decider ends when nobody hears it.
         self.decided.close();
-        drop(self.decisions.take());
         let mut committed = std::mem::replace(&mut self.committed, mpsc::channel(1).1);
         let drain = tokio::spawn(async move {
             let mut placed = Vec::new();
@@ -523,25 +530,19 @@ impl Session {
             placed
         });
         // What was written is told when nobody can tell any more.
-        drop(self.write.take());
-        let threads = std::mem::take(&mut self.threads);
+        let closing = self.lanes.take().expect("taken once").close();
         let mut outlook = std::mem::take(&mut self.end.outlook);
         let ended = tokio::task::spawn_blocking(move || (receiving.end(&mut outlook), outlook)).await;
         let (streams, outlook) = ended.expect("ending the receivers does not panic");
         self.end.outlook = outlook;
-        let commits = self.commits.take();
         let chunk_size = u64::from(self.context.settings.chunk_size);
-        if let Ok(items) = late.await
-            && let Some(commits) = &commits
-        {
-            for (index, generation, offset, _) in items {
-                if self.targets.get(index, generation).is_some_and(|t| t.slot.is_some()) {
-                    let _ = commits.send(Commit::Chunk { index, chunk: offset / chunk_size });
-                }
+        for (index, generation, offset, _) in late.await.unwrap_or_default() {
+            let target = self.targets.get(index, generation);
+            if let Some(target) = target.filter(|target| target.slot.is_some()) {
+                closing.give(target.lane, Commit::Chunk { index, chunk: offset / chunk_size });
             }
         }
-        drop(commits);
-        let _ = tokio::task::spawn_blocking(move || threads.into_iter().for_each(|t| drop(t.join()))).await;
+        let _ = tokio::task::spawn_blocking(move || closing.join()).await;
         let published = drain.await.unwrap_or_default();
         let mut result = result;
         let is_resumed = self.journal.as_ref().is_some_and(|j| j.lock().expect("no panic under the lock").resumed);

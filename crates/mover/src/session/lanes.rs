@@ -4,7 +4,7 @@
 //! may hold of the frames is bounded too. What the session hands out and gets back passes here, in its one task;
 //! the readers of different disks share the pool of frames and nothing else.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -13,10 +13,9 @@ use std::thread::{Builder, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use proto::control::StorageIo;
-use proto::source::LANES_MAX;
 use proto::{Entry, EntryKind};
-use sys::device::Device;
 
+use super::disks::Disks;
 use crate::io::input::InputReader;
 use crate::io::read::{self, ChunkReader, Task};
 
@@ -26,29 +25,8 @@ const BATCH_READERS: usize = 4;
 const PLAIN_READERS: usize = 4;
 /// Tasks waiting for the readers of one disk, of each kind.
 const TASKS_MAX: usize = 8;
-/// Devices whose lane is remembered. Further ones are spread over the lanes there are: who has so many mounts has
-/// them on few disks, and they are not looked up again for each entry.
-const DEVICES_MAX: usize = 1024;
-
-/// What does the work beneath a file.
-#[derive(Debug, PartialEq, Eq)]
-enum Disk {
-    /// A block device in `/sys`.
-    Block(String),
-    /// By its number: network file systems, overlays, tmpfs, file systems over several disks.
-    Other(u64),
-}
-
-impl Disk {
-    fn of(device: u64) -> Disk {
-        Device::by_id(device).physical.map_or(Disk::Other(device), Disk::Block)
-    }
-}
-
 /// The readers of one disk.
 struct Lane {
-    /// None until the first file is seen.
-    disk: Option<Disk>,
     /// `None` once the session is over.
     chunks: Option<Sender<Task>>,
     batches: Option<Sender<Task>>,
@@ -97,7 +75,7 @@ impl Lane {
         io: StorageIo,
     ) -> Lane {
         let (threads, late) = (Vec::new(), VecDeque::new());
-        Lane { disk: None, chunks: Some(chunks), batches, threads, io, shared, out: 0, late, busy_before: 0.into() }
+        Lane { chunks: Some(chunks), batches, threads, io, shared, out: 0, late, busy_before: 0.into() }
     }
 
     fn spawn(
@@ -146,9 +124,9 @@ impl Drop for Lane {
 
 /// All readers of a session.
 pub struct Lanes {
-    /// By number; at least one, at most [`LANES_MAX`].
+    /// By the number of the disk; at least one.
     lanes: Vec<Lane>,
-    devices: BTreeMap<u64, u8>,
+    disks: Disks,
     /// Frames of the pool.
     frames: usize,
 }
@@ -160,7 +138,7 @@ impl Lanes {
     /// When the system gives no thread.
     pub fn start(shared: read::Shared) -> io::Result<Lanes> {
         let frames = shared.pool.count();
-        Ok(Lanes { lanes: vec![Lane::start(Arc::new(shared))?], devices: BTreeMap::new(), frames })
+        Ok(Lanes { lanes: vec![Lane::start(Arc::new(shared))?], disks: Disks::default(), frames })
     }
 
     /// The one reader of a pipe.
@@ -169,45 +147,23 @@ impl Lanes {
     /// When the system gives no thread.
     pub fn of_input(shared: read::Shared, input: OwnedFd) -> io::Result<Lanes> {
         let frames = shared.pool.count();
-        Ok(Lanes { lanes: vec![Lane::of_input(Arc::new(shared), input)?], devices: BTreeMap::new(), frames })
+        Ok(Lanes { lanes: vec![Lane::of_input(Arc::new(shared), input)?], disks: Disks::default(), frames })
     }
 
     /// The lane on which an entry is read: that of its disk.
     pub fn of(&mut self, entry: &Entry) -> u8 {
         let EntryKind::File(identity) = &entry.kind else { return 0 };
-        let device = identity.dev;
-        if let Some(&lane) = self.devices.get(&device) {
-            return lane;
-        }
-        let shared_by_all = (self.devices.len() % self.lanes.len()) as u8;
-        if self.devices.len() >= DEVICES_MAX {
-            return (device % self.lanes.len() as u64) as u8;
-        }
-        let lane = self.of_disk(Disk::of(device)).unwrap_or(shared_by_all);
-        self.devices.insert(device, lane);
-        lane
-    }
-
-    /// The lane of a disk, a new one if need be; none if it has to share one.
-    fn of_disk(&mut self, disk: Disk) -> Option<u8> {
-        let known = self.lanes.iter().position(|lane| lane.disk.as_ref().is_none_or(|known| *known == disk));
-        let lane = match known {
-            Some(lane) => lane,
-            None if self.lanes.len() < usize::from(LANES_MAX) => {
-                let number = self.lanes.len() as u8;
-                match Lane::start(Arc::new(self.lanes[0].shared.for_lane(number))) {
-                    Ok(lane) => self.lanes.push(lane),
-                    Err(error) => {
-                        tracing::warn!(?disk, %error, "no readers of its own");
-                        return None;
-                    }
-                }
-                self.lanes.len() - 1
+        let Lanes { lanes, disks, .. } = self;
+        disks.number(identity.dev, |number| {
+            if usize::from(number) < lanes.len() {
+                return true;
             }
-            None => return None,
-        };
-        self.lanes[lane].disk = Some(disk);
-        Some(lane as u8)
+            match Lane::start(Arc::new(lanes[0].shared.for_lane(number))) {
+                Ok(lane) => lanes.push(lane),
+                Err(error) => tracing::warn!(device = identity.dev, %error, "no readers of its own"),
+            }
+            usize::from(number) < lanes.len()
+        })
     }
 
     /// True if a task for this lane finds room.
@@ -277,6 +233,7 @@ impl Drop for Lanes {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use proto::limits::DISKS_MAX;
     use proto::source::Item;
     use proto::{Identity, RelPath, Time};
     use sys::file::Dir;
@@ -287,6 +244,7 @@ mod tests {
     use crate::io::read::{ReadEvent, SourceFile};
     use crate::request::IoChoice;
     use crate::scan::{SourceRef, identity_of};
+    use crate::session::disks::DEVICES_MAX;
 
     const FRAMES: usize = 8;
     const CHUNK: u32 = 4096;
@@ -330,18 +288,18 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (mut lanes, ..) = lanes(dir.path());
         assert_eq!(lanes.of(&Entry { kind: EntryKind::Stream, ..on(0) }), 0);
-        let numbers = |lanes: &mut Lanes| (1..=3 * LANES_MAX).map(|n| lanes.of(&on(n.into()))).collect::<Vec<_>>();
+        let numbers = |lanes: &mut Lanes| (1..=3 * DISKS_MAX).map(|n| lanes.of(&on(n.into()))).collect::<Vec<_>>();
         let first = numbers(&mut lanes);
-        let own: Vec<u8> = (0..LANES_MAX).collect();
-        assert_eq!(first[..usize::from(LANES_MAX)], own);
-        assert!(first.iter().all(|lane| *lane < LANES_MAX), "{first:?}");
-        assert!(own.iter().all(|lane| first[usize::from(LANES_MAX)..].contains(lane)), "not spread: {first:?}");
+        let own: Vec<u8> = (0..DISKS_MAX).collect();
+        assert_eq!(first[..usize::from(DISKS_MAX)], own);
+        assert!(first.iter().all(|lane| *lane < DISKS_MAX), "{first:?}");
+        assert!(own.iter().all(|lane| first[usize::from(DISKS_MAX)..].contains(lane)), "not spread: {first:?}");
         assert_eq!(numbers(&mut lanes), first);
-        assert_eq!((lanes.lanes.len(), lanes.io()), (usize::from(LANES_MAX), StorageIo::Posix));
+        assert_eq!((lanes.lanes.len(), lanes.io()), (usize::from(DISKS_MAX), StorageIo::Posix));
         lanes.lanes[1].io = StorageIo::IoUring;
         assert_eq!(lanes.io(), StorageIo::Mixed);
         (0..2 * DEVICES_MAX as u64).for_each(|n| _ = lanes.of(&on(100 + n)));
-        assert_eq!(lanes.devices.len(), DEVICES_MAX);
+        assert_eq!(lanes.disks.devices(), DEVICES_MAX);
     }
 
     /// A lane that gets no further keeps its share of the frames and no more; the tasks of both come back.

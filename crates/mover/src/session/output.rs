@@ -177,7 +177,7 @@ impl Session {
                     return refused("a second file");
                 }
                 self.shared.size.store(entry.size().unwrap_or(u64::MAX), Ordering::Release);
-                Decision::Receive { have: ChunkSet::new() }
+                Decision::Receive { have: ChunkSet::new(), disk: 0 }
             }
             EntryKind::Dir => refused("a directory"),
             EntryKind::Symlink { .. } => refused("a symbolic link is copied as such; name the file that it leads to"),

@@ -398,7 +398,7 @@ impl Session {
             }
             ToSource::Wants(wants) => {
                 for (index, want) in wants {
-                    let proto::control::Want::Rest { have } = want else { continue };
+                    let proto::control::Wanted::Rest { have } = &want.what else { continue };
                     let bytes = have.len() * u64::from(self.context.settings.chunk_size);
                     let size = self.machine.entry(*index).and_then(Entry::size).unwrap_or(u64::MAX);
                     self.end.tally.landed(*index, bytes.min(size));
@@ -406,7 +406,7 @@ impl Session {
                 }
             }
             ToSource::Repair(_) => self.end.tally.repaired += 1,
-            ToSource::Done(_) | ToSource::WouldDelete(_) | ToSource::Warning(_) => {}
+            ToSource::Done(_) | ToSource::WouldDelete(_) | ToSource::Warning(_) | ToSource::Window(_) => {}
         }
     }
 

@@ -16,11 +16,15 @@ pub enum Decision {
     Receive {
         /// Chunks that are durable from an earlier run.
         have: ChunkSet,
+        /// Number of the disk that it is written to.
+        disk: u8,
     },
     /// Receive it if its digest is not this.
     Compare {
         /// BLAKE3 digest of what is there.
         digest: [u8; 32],
+        /// Number of the disk that it is written to.
+        disk: u8,
     },
     /// A filter at this end leaves the file out, which is no failure; what is at its place stays.
     LeaveOut,

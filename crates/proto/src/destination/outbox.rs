@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::control::{Outcome, ToSource, Want};
+use crate::control::{Outcome, ToSource, Want, Wanted};
 use crate::limits::{PAGE_BYTES_MAX, PAGE_ENTRIES_MAX, PARCELS_UNLANDED_MAX};
 
 /// Answers that are not told yet.
 #[derive(Default)]
 pub(super) struct Outbox {
+    window: Option<u32>,
     repairs: BTreeSet<u64>,
     wants: VecDeque<(u64, Want)>,
     landed: BTreeSet<u64>,
@@ -15,6 +16,10 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
+    pub(super) fn window(&mut self, parcels: u32) {
+        self.window = Some(parcels);
+    }
+
     pub(super) fn repair(&mut self, parcel: u64) {
         if self.repairs.len() < PARCELS_UNLANDED_MAX {
             self.repairs.insert(parcel);
@@ -40,14 +45,17 @@ impl Outbox {
         self.done.len()
     }
 
-    /// The next message: what is wanted goes before what is done.
+    /// The next message: what is wanted goes before what is done, and after what bounds it.
     pub(super) fn poll(&mut self) -> Option<ToSource> {
+        if let Some(parcels) = self.window.take() {
+            return Some(ToSource::Window(parcels));
+        }
         if let Some(parcel) = self.repairs.pop_first() {
             return Some(ToSource::Repair(parcel));
         }
         if !self.wants.is_empty() {
-            return Some(ToSource::Wants(page_of(&mut self.wants, |(_, want)| match want {
-                Want::Rest { have } => 24 + 20 * have.ranges().len(),
+            return Some(ToSource::Wants(page_of(&mut self.wants, |(_, want)| match &want.what {
+                Wanted::Rest { have } => 24 + 20 * have.ranges().len(),
                 _ => 48,
             })));
         }

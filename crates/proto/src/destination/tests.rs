@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::limits::{FAILED_NAMES_MAX, PARCELS_UNLANDED_MAX};
+use crate::limits::{DISKS_MAX, FAILED_NAMES_MAX, PARCELS_UNLANDED_MAX};
 use crate::{Identity, RelPath, Time};
 
 const CHUNK: u32 = 8;
@@ -86,8 +86,8 @@ fn happens() -> impl Strategy<Value = Happens> {
     ];
     let decision = prop_oneof![
         1 => outcome().prop_map(Decision::Settled),
-        3 => chunks().prop_map(|have| Decision::Receive { have }),
-        1 => Just(Decision::Compare { digest: [1; 32] }),
+        3 => (chunks(), 0..DISKS_MAX).prop_map(|(have, disk)| Decision::Receive { have, disk }),
+        1 => Just(Decision::Compare { digest: [1; 32], disk: 1 }),
         1 => Just(Decision::LeaveOut),
     ];
     let skip = prop_oneof![9 => Just(0u64), 1 => 1u64..3, 1 => Just(u64::MAX)];
@@ -225,7 +225,7 @@ fn long_answers_come_in_several_messages() {
     page(&mut dest, vec![file("a", u64::MAX); 200]).unwrap();
     let mut have = ChunkSet::new();
     (0..CHUNK_RANGES_MAX as u64).for_each(|n| _ = have.insert(2 * n));
-    (0..100).for_each(|index| dest.handle_decision(index, Decision::Receive { have: have.clone() }));
+    (0..100).for_each(|index| dest.handle_decision(index, Decision::Receive { have: have.clone(), disk: 0 }));
     let why = "é".repeat(100_000);
     (100..200).for_each(|index| dest.handle_decision(index, Decision::Settled(Outcome::Failed(why.clone()))));
     let (mut wants, mut done) = (0, 0);
@@ -245,7 +245,7 @@ fn long_answers_come_in_several_messages() {
 fn a_file_in_too_many_pieces_is_given_up() {
     let mut dest = Destination::new(config());
     page(&mut dest, vec![file("a", u64::MAX)]).unwrap();
-    dest.handle_decision(0, Decision::Receive { have: ChunkSet::new() });
+    dest.handle_decision(0, Decision::Receive { have: ChunkSet::new(), disk: 0 });
     let pieces = (0..).take_while(|n| {
         dest.handle_landed(0, 0, 2 * n * u64::from(CHUNK), false);
         dest.outstanding() > 0
@@ -257,7 +257,7 @@ fn a_file_in_too_many_pieces_is_given_up() {
 fn a_pipe_may_not_run_ahead() {
     let mut dest = Destination::new(config());
     page(&mut dest, vec![entry_of(RelPath::new("a").unwrap(), EntryKind::Stream)]).unwrap();
-    dest.handle_decision(0, Decision::Receive { have: ChunkSet::new() });
+    dest.handle_decision(0, Decision::Receive { have: ChunkSet::new(), disk: 0 });
     let last = (STREAM_PARCELS_MAX - 1) * u64::from(CHUNK);
     assert!(dest.expects(0, 0, last, u64::from(CHUNK)));
     assert!(!dest.expects(0, 0, last + 1, u64::from(CHUNK)));
@@ -324,7 +324,7 @@ fn links_to_failed_files_fail_even_when_they_are_forgotten() {
 fn receiving(size: u64) -> Destination {
     let mut dest = Destination::new(config());
     page(&mut dest, vec![file("a", size)]).unwrap();
-    dest.handle_decision(0, Decision::Receive { have: ChunkSet::new() });
+    dest.handle_decision(0, Decision::Receive { have: ChunkSet::new(), disk: 0 });
     dest.handle_landed(0, 0, 0, false);
     drain(&mut dest);
     dest
@@ -338,7 +338,7 @@ fn tell_end(dest: &mut Destination, end: FileEnd) -> Result<(), ProtocolError> {
 fn data_of_an_old_state_do_not_count() {
     let mut dest = receiving(16);
     dest.handle_message(ToDestination::Restart { index: 0, entry: file("a", 16) }).unwrap();
-    dest.handle_decision(0, Decision::Receive { have: ChunkSet::new() });
+    dest.handle_decision(0, Decision::Receive { have: ChunkSet::new(), disk: 0 });
     assert!(!dest.expects(0, 0, 8, 8) && dest.expects(0, 1, 8, 8));
     // The first was written before the restart and is told after it.
     dest.handle_landed(0, 0, 0, false);
@@ -383,7 +383,7 @@ fn what_is_left_out_is_kept_and_not_linked_to() {
         page(&mut dest, vec![file("a", 8), link()]).unwrap();
         drain(&mut dest);
         if by_source {
-            dest.handle_decision(0, Decision::Receive { have: ChunkSet::new() });
+            dest.handle_decision(0, Decision::Receive { have: ChunkSet::new(), disk: 0 });
             drain(&mut dest);
             tell_end(&mut dest, FileEnd::LeftOut).unwrap();
         } else {
@@ -406,7 +406,7 @@ fn holes_count_as_written_and_are_told_once() {
     let entry = file("a", 78);
     let mut dest = Destination::new(config());
     page(&mut dest, vec![entry]).unwrap();
-    dest.handle_decision(0, Decision::Receive { have: ChunkSet::full(1) });
+    dest.handle_decision(0, Decision::Receive { have: ChunkSet::full(1), disk: 0 });
     drain(&mut dest);
     let breach = Err(ProtocolError::Entry(0));
     assert_eq!(dest.handle_message(holes(0..2)), breach, "there already");
@@ -421,7 +421,7 @@ fn holes_count_as_written_and_are_told_once() {
     assert_eq!(dest.handle_message(holes(2..3)), breach, "published already");
     let mut pipe = Destination::new(config());
     page(&mut pipe, vec![Entry { kind: EntryKind::Stream, ..file("a", 0) }]).unwrap();
-    pipe.handle_decision(0, Decision::Receive { have: ChunkSet::new() });
+    pipe.handle_decision(0, Decision::Receive { have: ChunkSet::new(), disk: 0 });
     assert_eq!(pipe.handle_message(holes(0..1)), breach, "a pipe has no holes");
 }
 
@@ -440,7 +440,7 @@ fn what_cannot_be_is_a_breach() {
     for _ in 0..RESTARTS_PER_FILE_MAX {
         dest.handle_message(restart("a")).unwrap();
         assert_eq!(dest.handle_message(restart("a")), breach, "not asked for again yet");
-        dest.handle_decision(0, Decision::Receive { have: ChunkSet::new() });
+        dest.handle_decision(0, Decision::Receive { have: ChunkSet::new(), disk: 0 });
     }
     assert_eq!(dest.handle_message(restart("a")), Err(ProtocolError::Restarts(0)));
     assert_eq!(dest.handle_message(ToDestination::ScanDone { entries: 1 }), Ok(()));

@@ -1,5 +1,7 @@
 //! What is read next.
 
+use std::collections::VecDeque;
+
 use super::{File, Parcel, STREAM_PARCELS_MAX, Source, is_small};
 use crate::limits::{BATCH_FILES_MAX, PARCELS_UNLANDED_MAX};
 use crate::{ChunkSet, EntryKind};
@@ -43,6 +45,35 @@ pub enum Job {
     },
 }
 
+/// What is to be read from one disk.
+#[derive(Default)]
+pub(super) struct Lane {
+    pub(super) compare: VecDeque<(u64, [u8; 32])>,
+    pub(super) again: VecDeque<u64>,
+    /// New parcels, by the disk that they go to, as far as there are any.
+    disks: Vec<Queue>,
+    /// The disk that is asked first.
+    next_disk: usize,
+}
+
+/// What is to be read from one disk for another.
+#[derive(Default)]
+struct Queue {
+    big: VecDeque<u64>,
+    small: VecDeque<u64>,
+    /// The last new parcel was to be a chunk.
+    turn: bool,
+}
+
+impl Lane {
+    fn queue(&mut self, disk: u8) -> &mut Queue {
+        let disk = usize::from(disk);
+        let disks = self.disks.len().max(disk + 1);
+        self.disks.resize_with(disks, Queue::default);
+        &mut self.disks[disk]
+    }
+}
+
 impl Source {
     /// The next thing to read, and its lane: of those that are `open` now, each in turn. A number of a parcel that was
     /// given before means: read it again. The bytes of a pipe come from what the runtime kept, with the same answer
@@ -50,7 +81,7 @@ impl Source {
     pub fn poll_job(&mut self, open: impl Fn(u8) -> bool) -> Option<(u8, Job)> {
         let (first, count) = (self.next_lane, self.lanes.len());
         for lane in (first..first + count).map(|n| n % count) {
-            // There are at most LANES_MAX.
+            // There are at most DISKS_MAX.
             let number = lane as u8;
             if open(number)
                 && let Some(job) = self.job_of(lane)
@@ -76,22 +107,40 @@ impl Source {
         if self.parcels.len() >= PARCELS_UNLANDED_MAX {
             return None;
         }
+        let (first, count) = (self.lanes[lane].next_disk, self.lanes[lane].disks.len());
+        for disk in (first..first + count).map(|n| n % count) {
+            // A disk of the destination that is slow has its share of what is under way, and no more.
+            if self.under_way[disk] < self.window
+                && let Some(job) = self.new_parcel(lane, disk)
+            {
+                self.lanes[lane].next_disk = (disk + 1) % count;
+                return Some(job);
+            }
+        }
+        None
+    }
+
+    fn new_parcel(&mut self, lane: usize, disk: usize) -> Option<Job> {
         // Chunks and batches take turns, so that neither a huge file nor a million tiny ones hold the other up.
-        let turn = !self.lanes[lane].turn;
-        self.lanes[lane].turn = turn;
-        if turn { self.chunk(lane).or_else(|| self.batch(lane)) } else { self.batch(lane).or_else(|| self.chunk(lane)) }
+        let turn = !self.lanes[lane].disks[disk].turn;
+        self.lanes[lane].disks[disk].turn = turn;
+        if turn {
+            self.chunk(lane, disk).or_else(|| self.batch(lane, disk))
+        } else {
+            self.batch(lane, disk).or_else(|| self.chunk(lane, disk))
+        }
     }
 
     /// Puts a file that is wanted in the queue that is right for it.
     pub(super) fn enqueue(&mut self, index: u64) {
         let Some(file) = self.files.get_mut(&index) else { return };
         let missing = file.todo.as_ref().is_some_and(|todo| !todo.is_empty());
-        let lane = &mut self.lanes[usize::from(file.lane)];
+        let queue = self.lanes[usize::from(file.lane)].queue(file.disk);
         match (missing, is_small(&self.config, &file.entry)) {
             // Everything is there already; only the end is missing.
             (false, _) => self.end_of(index),
-            (true, true) => lane.small.push_back(index),
-            (true, false) => lane.big.push_back(index),
+            (true, true) => queue.small.push_back(index),
+            (true, false) => queue.big.push_back(index),
         }
     }
 
@@ -105,7 +154,7 @@ impl Source {
         });
         match parcel.items.as_slice() {
             [] => {
-                self.parcels.remove(&id);
+                self.forget(id);
                 None
             }
             [item] if !parcel.batch => Some(Job::Chunk { parcel: id, item: *item }),
@@ -113,14 +162,14 @@ impl Source {
         }
     }
 
-    fn chunk(&mut self, lane: usize) -> Option<Job> {
+    fn chunk(&mut self, lane: usize, disk: usize) -> Option<Job> {
         let chunk_size = u64::from(self.config.chunk_size);
-        while let Some(&index) = self.lanes[lane].big.front() {
+        while let Some(&index) = self.lanes[lane].disks[disk].big.front() {
             let window = self.window(index);
-            let file = self.files.get_mut(&index).filter(|f| f.failed.is_none() && !is_small(&self.config, &f.entry));
+            let file = self.files.get_mut(&index).filter(|f| f.is_for(disk) && !is_small(&self.config, &f.entry));
             let next = file.and_then(|f| Some((f.todo.as_ref()?.ranges().first()?.start, f)));
             let Some((chunk, file)) = next else {
-                self.lanes[lane].big.pop_front();
+                self.lanes[lane].disks[disk].big.pop_front();
                 continue;
             };
             if window.is_some_and(|end| chunk >= end) {
@@ -131,7 +180,7 @@ impl Source {
             let offset = chunk * chunk_size;
             let len = file.entry.size().map_or(chunk_size, |size| (size - offset.min(size)).min(chunk_size)) as u32;
             let item = Item { index, generation: file.generation, offset, len };
-            return Some(Job::Chunk { parcel: self.parcel(lane, vec![item], false), item });
+            return Some(Job::Chunk { parcel: self.parcel(lane, disk, vec![item], false), item });
         }
         None
     }
@@ -147,12 +196,12 @@ impl Source {
         Some(lowest.map_or(u64::MAX, |chunk| chunk.saturating_add(limit)))
     }
 
-    fn batch(&mut self, lane: usize) -> Option<Job> {
+    fn batch(&mut self, lane: usize, disk: usize) -> Option<Job> {
         let (mut items, mut bytes) = (Vec::new(), 0);
-        while let Some(&index) = self.lanes[lane].small.front() {
-            let wanted = |f: &&mut File| f.failed.is_none() && f.todo.as_ref().is_some_and(|t| !t.is_empty());
+        while let Some(&index) = self.lanes[lane].disks[disk].small.front() {
+            let wanted = |f: &&mut File| f.is_for(disk) && f.todo.as_ref().is_some_and(|t| !t.is_empty());
             let Some(file) = self.files.get_mut(&index).filter(wanted) else {
-                self.lanes[lane].small.pop_front();
+                self.lanes[lane].disks[disk].small.pop_front();
                 continue;
             };
             let len = file.entry.size().expect("small files have a size");
@@ -164,19 +213,27 @@ impl Source {
             file.todo = Some(ChunkSet::new());
             file.reading += 1;
             items.push(Item { index, generation: file.generation, offset: 0, len: len as u32 });
-            self.lanes[lane].small.pop_front();
+            self.lanes[lane].disks[disk].small.pop_front();
         }
         if items.is_empty() {
             return None;
         }
-        Some(Job::Batch { parcel: self.parcel(lane, items.clone(), true), items })
+        Some(Job::Batch { parcel: self.parcel(lane, disk, items.clone(), true), items })
     }
 
-    fn parcel(&mut self, lane: usize, items: Vec<Item>, batch: bool) -> u64 {
+    fn parcel(&mut self, lane: usize, disk: usize, items: Vec<Item>, batch: bool) -> u64 {
         let id = self.next_parcel;
         self.next_parcel += 1;
-        let lane = lane as u8;
-        self.parcels.insert(id, Parcel { items, lane, stream: None, batch, repairs: 0, queued: false });
+        self.under_way[disk] += 1;
+        let (lane, disk) = (lane as u8, disk as u8);
+        self.parcels.insert(id, Parcel { items, lane, disk, stream: None, batch, repairs: 0, queued: false });
         id
+    }
+}
+
+impl File {
+    /// It is to be sent, to this disk: what started again may have got another one.
+    fn is_for(&self, disk: usize) -> bool {
+        self.failed.is_none() && usize::from(self.disk) == disk
     }
 }

@@ -12,6 +12,11 @@ fn source(reorder_chunks: Option<u32>) -> Source {
     Source::new(Config { chunk_size: CHUNK, small_max: 8, reorder_chunks })
 }
 
+/// All of a file, to the first disk.
+fn all() -> Want {
+    Want { disk: 0, what: Wanted::All }
+}
+
 /// The next job of whichever lane.
 fn job(source: &mut Source) -> Option<Job> {
     source.poll_job(|_| true).map(|(_, job)| job)
@@ -67,10 +72,11 @@ fn chunks() -> impl Strategy<Value = ChunkSet> {
 fn happens() -> impl Strategy<Value = Happens> {
     let index = || prop_oneof![20 => 0u64..8, 1 => Just(u64::MAX)];
     let want = prop_oneof![
-        3 => Just(Want::All),
-        1 => chunks().prop_map(|have| Want::Rest { have }),
-        1 => Just(Want::IfDiffers([1; 32])),
+        3 => Just(Wanted::All),
+        1 => chunks().prop_map(|have| Wanted::Rest { have }),
+        1 => Just(Wanted::IfDiffers([1; 32])),
     ];
+    let want = (0..=DISKS_MAX, want).prop_map(|(disk, what)| Want { disk, what });
     let outcome = prop_oneof![Just(Outcome::Placed), Just(Outcome::Failed("no".into())), Just(Outcome::Kept)];
     let read = prop_oneof![
         6 => Just(Read::Whole),
@@ -82,6 +88,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         4 => prop::collection::vec((index(), want), 0..3).prop_map(ToSource::Wants),
         2 => prop::collection::vec(index(), 0..3).prop_map(ToSource::Landed),
         2 => index().prop_map(ToSource::Repair),
+        1 => (0u32..4).prop_map(ToSource::Window),
         1 => prop::collection::vec((index(), outcome), 0..3).prop_map(ToSource::Done),
     ];
     prop_oneof![
@@ -134,6 +141,8 @@ proptest! {
             prop_assert_eq!(source.outstanding_bytes, source.files.values().map(|f| f.entry.weight()).sum::<usize>());
             prop_assert!(source.lanes.iter().map(|l| l.again.len()).sum::<usize>() <= source.next_parcel as usize, "each parcel is queued once");
             prop_assert!(source.parcels.values().all(|p| !p.items.is_empty()), "no parcel is empty");
+            let to = |disk| source.parcels.values().filter(|p| usize::from(p.disk) == disk).count();
+            prop_assert_eq!(source.under_way, std::array::from_fn(to));
         }
     }
 }
@@ -149,7 +158,7 @@ fn announced(entries: impl IntoIterator<Item = Entry>) -> Source {
 fn what_was_not_told_cannot_be_spoken_of() {
     let mut source = source(None);
     source.handle_entry(file(1), 0);
-    let wants = || ToSource::Wants(vec![(0, Want::All)]);
+    let wants = || ToSource::Wants(vec![(0, all())]);
     assert_eq!(source.handle_message(wants()), Err(ProtocolError::Entry(0)));
     assert_eq!(source.handle_message(ToSource::Done(vec![(0, Outcome::Placed)])), Err(ProtocolError::Entry(0)));
     source.flush();
@@ -192,7 +201,7 @@ fn large_attributes_do_not_break_a_page() {
 #[test]
 fn reading_ends_while_nothing_is_acknowledged() {
     let mut source = announced([file(u64::MAX)]);
-    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
     assert_eq!(std::iter::from_fn(|| job(&mut source)).count(), PARCELS_UNLANDED_MAX);
     source.handle_message(ToSource::Landed(vec![7])).unwrap();
     assert!(job(&mut source).is_some() && job(&mut source).is_none());
@@ -202,7 +211,7 @@ fn reading_ends_while_nothing_is_acknowledged() {
 #[test]
 fn repairs_are_bounded() {
     let mut source = announced([file(20)]);
-    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
     let mut parcels = BTreeSet::new();
     let mut sent = 0;
     while let Some(Job::Chunk { parcel, item }) = job(&mut source) {
@@ -223,7 +232,7 @@ fn repairs_are_bounded() {
 #[test]
 fn repairs_of_an_old_state_do_not_count() {
     let mut source = announced([file(20)]);
-    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
     let jobs: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
     let [Job::Chunk { parcel, item }, Job::Chunk { parcel: other, item: next }, ..] = jobs[..] else {
         panic!("{jobs:?}")
@@ -240,7 +249,7 @@ fn restarts_are_bounded() {
     let mut source = announced([file(1)]);
     let mut reads = 0;
     loop {
-        source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+        source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
         let Some(Job::Batch { parcel, items }) = job(&mut source) else { panic!("nothing to read") };
         assert!(!source.handle_read(parcel, items[0], Read::Changed(Box::new(file(1)))));
         reads += 1;
@@ -262,7 +271,7 @@ fn what_changed_before_it_was_read_is_asked_for_again() {
     source.handle_changed(0, file(7));
     let restart = ToDestination::Restart { index: 0, entry: file(7) };
     assert_eq!((source.poll_message(), job(&mut source)), (Some(restart), None));
-    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
     let (_, item) = only_item(&job(&mut source).unwrap());
     assert_eq!((item.generation, item.len), (1, 7));
 }
@@ -282,7 +291,7 @@ fn what_is_left_out_is_no_failure() {
 #[test]
 fn chunks_and_batches() {
     let mut source = announced([file(17), file(0), file(8), file(1)]);
-    let all = (0..4).map(|index| (index, Want::All)).collect();
+    let all = (0..4).map(|index| (index, all())).collect();
     source.handle_message(ToSource::Wants(all)).unwrap();
     let jobs: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
     let shape: Vec<Vec<(u64, u64, u32)>> = jobs
@@ -302,7 +311,7 @@ fn chunks_and_batches() {
 fn what_has_landed_is_not_sent_again() {
     for size in [8, 16] {
         let mut source = announced([file(size)]);
-        source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+        source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
         let jobs: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
         for job in &jobs {
             let (parcel, item) = only_item(job);
@@ -326,12 +335,12 @@ fn what_has_landed_is_not_sent_again() {
 #[test]
 fn a_file_that_shrinks_changes_queues() {
     let mut source = announced([file(30)]);
-    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
     let (parcel, item) = only_item(&job(&mut source).unwrap());
     // Of the rest some is still queued as chunks, and it is the turn of chunks.
     assert!(job(&mut source).is_some());
     assert!(!source.handle_read(parcel, item, Read::Changed(Box::new(file(3)))));
-    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
     let jobs: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
     assert!(matches!(&jobs[..], [Job::Batch { .. }]), "{jobs:?}");
 }
@@ -340,7 +349,7 @@ fn a_file_that_shrinks_changes_queues() {
 #[test]
 fn the_state_that_was_placed_is_reported() {
     let mut source = announced([file(8)]);
-    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
     let (parcel, item) = only_item(&job(&mut source).unwrap());
     source.handle_read(parcel, item, Read::Whole);
     source.handle_sent(parcel, 1);
@@ -357,7 +366,7 @@ fn holes_are_told_instead_of_read() {
     let mut source = announced([file(u64::from(CHUNK) * 10 - 3)]);
     let mut have = ChunkSet::new();
     have.insert(4);
-    source.handle_message(ToSource::Wants(vec![(0, Want::Rest { have })])).unwrap();
+    source.handle_message(ToSource::Wants(vec![(0, Want { disk: 0, what: Wanted::Rest { have } })])).unwrap();
     while source.poll_message().is_some() {}
     let (first, second) = (job(&mut source).unwrap(), job(&mut source).unwrap());
     let ((parcel, item), (other_parcel, other)) = (only_item(&first), only_item(&second));
@@ -380,7 +389,7 @@ fn a_pipe_gets_every_chunk() {
     let mut source = source(Some(4));
     source.handle_entry(file(80), 0);
     source.flush();
-    source.handle_message(ToSource::Wants(vec![(0, Want::All)])).unwrap();
+    source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
     let (_, item) = only_item(&job(&mut source).unwrap());
     assert_eq!(source.handle_hole(item, 10), 0);
     assert!(job(&mut source).is_some());
@@ -416,14 +425,14 @@ proptest! {
     /// A lane that is never open holds up no other; once it is, nothing is lost and nothing was read twice.
     #[test]
     fn a_stuck_lane_holds_up_no_other(
-        files in prop::collection::vec((0u64..60, 0u8..2 * LANES_MAX), 1..40),
-        stuck in 0..LANES_MAX,
-        lost in 0..LANES_MAX,
+        files in prop::collection::vec((0u64..60, 0u8..2 * DISKS_MAX), 1..40),
+        stuck in 0..DISKS_MAX,
+        lost in 0..DISKS_MAX,
     ) {
         let mut source = source(None);
         files.iter().for_each(|&(size, lane)| _ = source.handle_entry(file(size), lane));
         source.flush();
-        let all = (0..files.len() as u64).map(|index| (index, Want::All)).collect();
+        let all = (0..files.len() as u64).map(|index| (index, all())).collect();
         source.handle_message(ToSource::Wants(all)).unwrap();
         let free = read_all(&mut source, |lane| lane != stuck);
         prop_assert!(free.iter().all(|(lane, _)| *lane != stuck));
@@ -433,7 +442,7 @@ proptest! {
         let mut seen = BTreeSet::new();
         for (lane, item) in free.iter().chain(&rest) {
             let index = item.index as usize;
-            prop_assert_eq!(*lane, files[index].1 % LANES_MAX);
+            prop_assert_eq!(*lane, files[index].1 % DISKS_MAX);
             prop_assert!(seen.insert((item.index, item.offset)), "{:?} is read twice", item);
             covered[index] += u64::from(item.len);
         }
@@ -453,7 +462,64 @@ fn lanes_take_turns() {
     let mut source = source(None);
     [(80, 0), (24, 2), (24, 1)].into_iter().for_each(|(size, lane)| _ = source.handle_entry(file(size), lane));
     source.flush();
-    source.handle_message(ToSource::Wants((0..3).map(|index| (index, Want::All)).collect())).unwrap();
+    source.handle_message(ToSource::Wants((0..3).map(|index| (index, all())).collect())).unwrap();
     let lanes: Vec<u8> = std::iter::from_fn(|| source.poll_job(|_| true)).map(|(lane, _)| lane).collect();
     assert_eq!(lanes, [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+/// The disks that the jobs of a source go to, when file `n` goes to disk `n` and nothing is acknowledged.
+fn disks_of(source: &mut Source) -> Vec<u64> {
+    std::iter::from_fn(|| job(source)).map(|job| only_item(&job).1.index).collect()
+}
+
+/// A disk of the destination that acknowledges nothing has its window under way, and the others all they want.
+#[test]
+fn a_disk_that_acknowledges_nothing_holds_up_no_other() {
+    let mut source = announced([file(80), file(80), file(80)]);
+    source.handle_message(ToSource::Window(3)).unwrap();
+    let want = |n: u64| (n, Want { disk: n as u8, what: Wanted::All });
+    source.handle_message(ToSource::Wants((0..3).map(want).collect())).unwrap();
+    assert_eq!(disks_of(&mut source), [0, 1, 2, 0, 1, 2, 0, 1, 2]);
+    let mut others = 0;
+    loop {
+        let landed = source.parcels.iter().filter(|(_, p)| p.disk != 1).map(|(id, _)| *id).collect();
+        source.handle_message(ToSource::Landed(landed)).unwrap();
+        let next = disks_of(&mut source);
+        assert!(!next.contains(&1));
+        others += next.len();
+        if next.is_empty() {
+            break;
+        }
+    }
+    assert_eq!((others, source.under_way[..3].to_vec()), (14, vec![0, 3, 0]));
+    // What is lost of it is read again, however narrow the window has become; nothing new is.
+    source.handle_message(ToSource::Window(0)).unwrap();
+    let stuck: Vec<u64> = source.parcels.keys().copied().collect();
+    stuck.iter().for_each(|parcel| source.handle_sent(*parcel, 1));
+    source.handle_stream_lost(1);
+    assert_eq!(disks_of(&mut source), [1, 1, 1]);
+    source.handle_message(ToSource::Landed(stuck)).unwrap();
+    assert_eq!(disks_of(&mut source), [1], "a window of none is one of one");
+}
+
+/// Small files of different disks are not in one parcel: it would land when the slower one has written it.
+#[test]
+fn a_batch_is_for_one_disk() {
+    let mut source = announced([file(1), file(2), file(3), file(0)]);
+    let wants = (0..4).map(|n| (n, Want { disk: n as u8 % 2, what: Wanted::All })).collect();
+    source.handle_message(ToSource::Wants(wants)).unwrap();
+    let jobs = std::iter::from_fn(|| job(&mut source));
+    let indexes = |job| match job {
+        Job::Batch { items, .. } => items.iter().map(|item| item.index).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(jobs.map(indexes).collect::<Vec<_>>(), [[0, 2], [1, 3]]);
+}
+
+#[test]
+fn there_is_no_disk_beyond_the_last() {
+    let mut source = announced([file(1)]);
+    let want = |disk| ToSource::Wants(vec![(0, Want { disk, what: Wanted::All })]);
+    assert_eq!(source.handle_message(want(DISKS_MAX)), Err(ProtocolError::Disk(DISKS_MAX)));
+    assert_eq!(source.handle_message(want(DISKS_MAX - 1)), Ok(()));
 }

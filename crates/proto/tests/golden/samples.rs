@@ -4,7 +4,7 @@
 use proto::control::{
     Bye, Code, Congestion, Control, CopyOptions, Delegated, DigestKind, Direction, FileEnd, FilterRule, FlowLabel,
     Hello, Open, Opened, Outcome, Overwrite, Peer, Refusal, Relay, Settings, StorageIo, Telemetry, ToDestination,
-    ToSource, Want, Welcome, Work,
+    ToSource, Want, Wanted, Welcome, Work,
 };
 use proto::journal::{Record, VERSION};
 use proto::seal::Protection;
@@ -182,7 +182,12 @@ fn entries() -> Vec<Entry> {
 fn to_source() -> Vec<(&'static str, ToSource)> {
     let mut have = ChunkSet::new();
     [0, 1, 2, 300].into_iter().for_each(|chunk| _ = have.insert(chunk));
-    let wants = vec![(1, Want::All), (2, Want::Rest { have }), (300, Want::IfDiffers([0xe5; 32]))];
+    let want = |disk, what| Want { disk, what };
+    let wants = vec![
+        (1, want(0, Wanted::All)),
+        (2, want(1, Wanted::Rest { have })),
+        (300, want(15, Wanted::IfDiffers([0xe5; 32]))),
+    ];
     let outcomes = vec![
         (0, Outcome::Placed),
         (1, Outcome::Equal),
@@ -198,6 +203,7 @@ fn to_source() -> Vec<(&'static str, ToSource)> {
         ("Done", ToSource::Done(outcomes)),
         ("WouldDelete", ToSource::WouldDelete(vec![path("a"), path("a/b")])),
         ("Warning", ToSource::Warning("no".into())),
+        ("Window", ToSource::Window(300)),
     ]
 }
 
@@ -222,7 +228,7 @@ fn listed(message: &Control) {
         Control::Source(ToDestination::Digest { .. }) => {}
         Control::Source(ToDestination::Holes { .. } | ToDestination::Warning(_)) => {}
         Control::Destination(ToSource::Wants(_) | ToSource::Landed(_) | ToSource::Repair(_) | ToSource::Done(_)) => {}
-        Control::Destination(ToSource::WouldDelete(_) | ToSource::Warning(_)) => {}
+        Control::Destination(ToSource::WouldDelete(_) | ToSource::Warning(_) | ToSource::Window(_)) => {}
         Control::Telemetry(_) | Control::SetRate(_) | Control::SetStreams(_) => {}
         Control::Ping(_) | Control::Pong(_) | Control::Congestion(_) | Control::Names(_) => {}
         Control::Bye(Bye::Done | Bye::Abandoned(_)) => {}

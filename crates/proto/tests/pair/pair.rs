@@ -17,8 +17,10 @@ use crate::world::{CHUNK, SMALL, Step, World, bytes};
 
 /// Steps that no case comes near; one that gets here goes round in circles.
 const STEPS_MAX: u32 = 200_000;
-/// Lanes that entries are spread over.
+/// Disks that the source reads from.
 const LANES: usize = 3;
+/// Disks at most that the destination writes to.
+const DISKS: u64 = 3;
 
 /// A job at the readers.
 struct Reading {
@@ -60,6 +62,8 @@ pub(crate) struct Pair {
     /// The arrival of the parcel at the head of each stream.
     heads: BTreeMap<u16, u64>,
     arrived: u64,
+    /// Parcels that the destination has room for.
+    frames: usize,
     site: Site,
     finished: BTreeMap<u64, Finished>,
     /// Polls that gave nothing since anything else happened.
@@ -105,6 +109,18 @@ impl Pair {
         let dest = destination::Config { chunk_size: CHUNK as u32, delete, links: true };
         let mut net = Net::default();
         (0..1 + rng.below(4)).for_each(|_| net.open());
+        let disks = 1 + rng.below(DISKS);
+        // Of a file that is given up after a stream was lost the source forgets what the destination may still hold: then
+        // a disk can hold more than its window.
+        let forgets = [Fault::Change, Fault::GiveUp, Fault::Read, Fault::Corrupt].map(|fault| luck.may_fail(fault));
+        let exact = !luck.may_fail(Fault::Kill) || forgets == [false; 4];
+        let stuck = (disks > 1 && exact).then(|| rng.below(disks) as u8);
+        let window = 1 + rng.below(3);
+        let mut dest = Destination::new(dest);
+        // One disk may take all there is.
+        if disks > 1 {
+            dest.set_window(window as u32);
+        }
         let (kills, changes) = ([1, 4, 20][rng.at(3)], [1, 4, 20][rng.at(3)]);
         let weights = tempers(&mut rng);
         Pair {
@@ -119,7 +135,7 @@ impl Pair {
             walked: 0,
             indexes: BTreeMap::new(),
             source: Source::new(source),
-            dest: Destination::new(dest),
+            dest,
             to_dest: VecDeque::new(),
             to_source: VecDeque::new(),
             reading: Vec::new(),
@@ -128,7 +144,8 @@ impl Pair {
             arrivals: BTreeMap::new(),
             heads: BTreeMap::new(),
             arrived: 0,
-            site: Site::default(),
+            frames: (disks * window) as usize,
+            site: Site::new(disks, stuck),
             finished: BTreeMap::new(),
             silent: BTreeSet::new(),
         }
@@ -139,6 +156,10 @@ impl Pair {
         for step in 0..STEPS_MAX {
             let moves = self.moves();
             if moves.is_empty() {
+                if let Some(stuck) = self.site.stuck.take() {
+                    self.check_others(stuck);
+                    continue;
+                }
                 self.check_end();
                 return step;
             }
@@ -178,8 +199,8 @@ impl Pair {
             (Move::Compare, !self.comparing.is_empty()),
             (Move::Send, !self.net.ready.is_empty()),
             (Move::NetEvent, !self.net.events.is_empty()),
-            (Move::Arrive, self.net.streams.values().any(|s| !s.is_empty())),
-            (Move::Write, !self.site.writes.is_empty()),
+            (Move::Arrive, !self.arriving().is_empty()),
+            (Move::Write, self.site.can_write()),
             (Move::Task, !self.site.tasks.is_empty()),
             (Move::Kill, self.luck.may_fail(Fault::Kill) && !self.net.is_idle()),
             (
@@ -238,7 +259,10 @@ impl Pair {
                 if self.luck.fails(Fault::Kill, &mut self.rng, self.kills) {
                     let stream = self.net.pick(&mut self.rng);
                     self.net.kill(stream);
-                    self.heads.remove(&stream);
+                    // What has arrived of a parcel is of no use.
+                    if let Some(head) = self.heads.remove(&stream) {
+                        self.arrivals.remove(&head);
+                    }
                     self.net.open();
                 }
             }
@@ -356,9 +380,16 @@ impl Pair {
         self.source.handle_compared(index, if failed { Err("input/output error".into()) } else { Ok(same) });
     }
 
+    /// Streams on which something arrives; what begins takes a frame.
+    fn arriving(&self) -> Vec<u16> {
+        let room = self.arrivals.len() < self.frames;
+        let busy = self.net.streams.iter().filter(|(id, s)| !s.is_empty() && (room || self.heads.contains_key(id)));
+        busy.map(|(&id, _)| id).collect()
+    }
+
     /// The next part of a parcel arrives on some stream.
     fn arrive(&mut self) {
-        let busy: Vec<u16> = self.net.streams.iter().filter(|(_, s)| !s.is_empty()).map(|(&id, _)| id).collect();
+        let busy = self.arriving();
         let stream = busy[self.rng.at(busy.len())];
         let queue = self.net.streams.get_mut(&stream).unwrap();
         let parcel = queue.front_mut().unwrap();
@@ -367,6 +398,9 @@ impl Pair {
             self.arrivals.insert(self.arrived, Arrival { parcel: parcel.id, ..Arrival::default() });
             self.arrived
         });
+        let (parcel_id, disk) = (parcel.id, |part: &Part| self.site.disk(part.index));
+        assert!(parcel.parts.iter().all(|part| disk(part) == disk(&parcel.parts[0])), "a parcel for two disks");
+        let held = self.arrivals.values().any(|a| a.parcel == parcel_id && a.whole);
         let arrival = self.arrivals.get_mut(&id).unwrap();
         let part = parcel.parts.pop_front().expect("parcels are not empty");
         let dropped = parcel.corrupt && (parcel.parts.is_empty() || self.rng.one_in(2));
@@ -376,6 +410,10 @@ impl Pair {
         if parcel.parts.is_empty() {
             if parcel.corrupt {
                 self.dest.handle_corrupt(parcel.id);
+                self.arrivals.remove(&id);
+            } else if held {
+                // It has come twice, and the first one waits for its disk: that one will land.
+                self.arrivals.remove(&id);
             } else {
                 arrival.whole = true;
             }
@@ -397,6 +435,15 @@ impl Pair {
         while let Some(finished) = self.source.poll_finished() {
             let again = self.finished.insert(finished.index, finished);
             assert_eq!(again, None, "an entry is finished twice");
+        }
+    }
+
+    /// A disk that acknowledges nothing has held up no file of another.
+    fn check_others(&self, stuck: u8) {
+        let content = |entry: &Entry| matches!(entry.kind, EntryKind::File(_) | EntryKind::Stream);
+        for (index, entry) in self.site.announced.iter().filter(|(_, entry)| content(entry)) {
+            let done = self.finished.contains_key(index) || self.site.disk(*index) == stuck;
+            assert!(done, "disk {stuck} holds up {entry:?}: {}", self.state());
         }
     }
 

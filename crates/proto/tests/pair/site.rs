@@ -34,6 +34,10 @@ pub(crate) enum Task {
 
 #[derive(Default)]
 pub(crate) struct Site {
+    /// How many disks files are spread over.
+    disks: u64,
+    /// One that writes nothing for now.
+    pub(crate) stuck: Option<u8>,
     temps: Vec<Temp>,
     /// The temporary file of an index.
     current: BTreeMap<u64, usize>,
@@ -55,6 +59,24 @@ pub(crate) struct Site {
 }
 
 impl Site {
+    pub(crate) fn new(disks: u64, stuck: Option<u8>) -> Site {
+        Site { disks, stuck, ..Site::default() }
+    }
+
+    /// The disk that a file is written to.
+    pub(crate) fn disk(&self, index: u64) -> u8 {
+        (index % self.disks) as u8
+    }
+
+    /// Writes that get on.
+    fn free_writes(&self) -> impl Iterator<Item = usize> {
+        (0..self.writes.len()).filter(|at| self.stuck != Some(self.disk(self.writes[*at].part.index)))
+    }
+
+    pub(crate) fn can_write(&self) -> bool {
+        self.free_writes().next().is_some()
+    }
+
     /// Takes an action: the rules of order are checked here, the work is done later.
     pub(crate) fn act(&mut self, dest: &Destination, action: Action) {
         let touched = match &action {
@@ -156,7 +178,8 @@ impl Site {
     }
 
     pub(crate) fn write(&mut self, dest: &mut Destination, rng: &mut Rng, luck: &mut Luck) -> u64 {
-        let Write { temp, part, arrival } = self.writes.swap_remove(rng.at(self.writes.len()));
+        let free: Vec<usize> = self.free_writes().collect();
+        let Write { temp, part, arrival } = self.writes.swap_remove(free[rng.at(free.len())]);
         if self.current.get(&part.index) == Some(&temp) && luck.fails(Fault::Write, rng, 20) {
             dest.handle_write_failed(part.index, "no space left on device".into());
             return arrival;
@@ -230,7 +253,7 @@ impl Site {
                     let there = if rng.one_in(2) { version } else { version - 1 };
                     self.compared.insert(index, there);
                     self.receive(index, entry, ChunkSet::new());
-                    Decision::Compare { digest: [there as u8; 32] }
+                    Decision::Compare { digest: [there as u8; 32], disk: self.disk(index) }
                 }
                 3 | 4 => {
                     let mut have = ChunkSet::new();
@@ -255,6 +278,6 @@ impl Site {
         let temp = Temp { path: entry.path.clone(), generation, content: there.collect() };
         self.current.insert(index, self.temps.len());
         self.temps.push(temp);
-        Decision::Receive { have }
+        Decision::Receive { have, disk: self.disk(index) }
     }
 }

@@ -1,7 +1,7 @@
 //! The begin of a destination session: lock, journal, threads.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
@@ -11,12 +11,15 @@ use proto::destination::Destination;
 use proto::journal::Record;
 use tokio::sync::mpsc;
 
-use super::{Ask, BATCH_WRITERS, Session, Setup};
+use super::lanes::{Kit, Lanes};
+use super::{Session, Setup};
 use crate::filter::Filter;
 use crate::frame::Pool;
-use crate::io::commit::{Commit, Committer};
+use crate::io::arrivals::Arrivals;
+use crate::io::commit::Committer;
 use crate::io::decide::Decider;
 use crate::io::delete::Deleter;
+use crate::io::epochs::Epochs;
 use crate::io::place::{Place, PlaceError, Scope};
 use crate::io::target::Targets;
 use crate::io::write;
@@ -25,12 +28,7 @@ use crate::session::hooks::SessionHooks;
 use crate::session::receiving::{Queues, Receiving, wakers};
 use crate::session::source::{End, small_max};
 use crate::session::tally::Tally;
-use crate::session::{NEWS_MAX, SessionError, Wire, storage_io};
-
-/// Threads that write chunks where io_uring is not to be had.
-const PLAIN_WRITERS: usize = 4;
-/// Decisions and commits waiting; the session's task holds further ones back.
-const WORK_MAX: usize = 1 << 17;
+use crate::session::{NEWS_MAX, SessionError, Wire};
 
 impl Session {
     pub(super) fn start(setup: &mut Setup, end: &mut End) -> Result<Session, SessionError> {
@@ -87,15 +85,10 @@ impl Session {
         let frames = (setup.context.memory_bytes / u64::from(chunk_size)).clamp(8, 4096) as usize;
         let pool = Pool::new(frames, chunk_size as usize, wakers.clone()).map_err(os("getting memory for buffers"))?;
         let targets = Arc::new(Targets::default());
-        let epoch = Arc::new(AtomicU64::new(1));
+        let epochs = Arc::new(Epochs::default());
         let (tell_decided, decided) = mpsc::channel(NEWS_MAX);
         let (tell_written, written) = mpsc::channel(NEWS_MAX);
         let (tell_committed, committed) = mpsc::channel(NEWS_MAX);
-        let mut threads = Vec::new();
-        let mut spawn = |name: String, run: Box<dyn FnOnce() + Send>| {
-            threads.extend(std::thread::Builder::new().name(name).spawn(run));
-        };
-
         let next_slot = partials.values().map(|p| p.0).max().unwrap_or(0);
         let decider = Decider {
             place: place.clone(),
@@ -110,76 +103,48 @@ impl Session {
             partials: Mutex::new(partials),
             next_slot: Mutex::new(next_slot),
             generations: Mutex::default(),
-            epoch: epoch.clone(),
+            epochs: epochs.clone(),
             touched: Mutex::new((0, HashSet::new())),
             no_direct: OnceLock::new(),
         };
-        let (decisions, asks) = bounded::<Ask>(WORK_MAX);
-        let answered = Arc::new(AtomicU64::new(0));
-        let (count, would) = (answered.clone(), tell_committed.clone());
-        let deleter = Deleter { place: place.clone(), filter: filter.clone(), dry_run: true };
-        spawn(
-            "lh-decide".to_owned(),
-            Box::new(move || {
-                while let Ok(ask) = asks.recv() {
-                    match ask {
-                        Ask::Decide(index, entry) => {
-                            let decision = decider.decide(index, *entry);
-                            if tell_decided.blocking_send((index, decision)).is_err() {
-                                break;
-                            }
-                        }
-                        Ask::Discard(index) => {
-                            decider.discard(index);
-                            count.fetch_add(1, Ordering::Release);
-                        }
-                        Ask::WouldDelete { dir, keep } => {
-                            deleter.delete(&dir, &keep, &would);
-                            count.fetch_add(1, Ordering::Release);
-                        }
-                    }
-                }
-            }),
-        );
-
-        let write = Arc::new(write::Shared {
+        let deleter = |dry_run| Deleter { place: place.clone(), filter: filter.clone(), dry_run };
+        let committer = journal.as_ref().map(|journal| Committer {
+            chunk_size: u64::from(chunk_size),
             place: place.clone(),
             targets: targets.clone(),
+            journal: journal.clone(),
+            overwrite: options.overwrite,
+            preserve_all: options.preserve_all,
+            deleter: deleter(false),
+            single_name: setup.single_name.clone(),
+            epochs,
+            lane: 0,
+            events: tell_committed.clone(),
+        });
+        let (chunks, chunk_queue) = bounded(pool.count());
+        let (batches, batch_queue) = bounded(pool.count());
+        let arrivals = Arc::new(Arrivals::new(chunk_queue, batch_queue, targets.clone(), pool.clone()));
+        let write = write::Shared {
+            place: place.clone(),
+            targets: targets.clone(),
+            arrivals: arrivals.clone(),
             pool: pool.clone(),
             events: tell_written,
             preserve_all: options.preserve_all,
             busy_us: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
-        });
-        let (chunks, chunk_queue) = bounded(pool.count());
-        let (batches, batch_queue) = bounded(pool.count());
-        let rings = crate::io::rings(setup.context.limits.io, write::RING_DEPTH, PLAIN_WRITERS);
-        end.outlook.io = Some(storage_io(&rings));
-        for (n, ring) in rings.into_iter().enumerate() {
-            let (shared, queue) = (write.clone(), chunk_queue.clone());
-            spawn(format!("lh-write-{n}"), Box::new(move || write::write_chunks(&shared, &queue, ring)));
-        }
-        for n in 0..BATCH_WRITERS {
-            let (shared, queue) = (write.clone(), batch_queue.clone());
-            spawn(format!("lh-files-{n}"), Box::new(move || write::write_batches(&shared, &queue)));
-        }
-
-        let (commits, commit_queue) = bounded::<Commit>(WORK_MAX);
-        if let Some(journal) = &journal {
-            let committer = Committer {
-                chunk_size: u64::from(chunk_size),
-                place: place.clone(),
-                targets: targets.clone(),
-                journal: journal.clone(),
-                overwrite: options.overwrite,
-                preserve_all: options.preserve_all,
-                deleter: Deleter { place: place.clone(), filter, dry_run: false },
-                single_name: setup.single_name.clone(),
-                epoch,
-                events: tell_committed,
-            };
-            spawn("lh-commit".to_owned(), Box::new(move || committer.run(&commit_queue)));
-        }
+        };
+        let kit = Kit {
+            decider: Arc::new(decider),
+            deleter: deleter(true),
+            committer,
+            write,
+            arrivals,
+            io: setup.context.limits.io,
+            decided: tell_decided,
+            committed: tell_committed,
+        };
+        let lanes = Lanes::start(kit, place.dev).map_err(os("starting writers"))?;
+        end.outlook.io = Some(lanes.io());
 
         let hooks = SessionHooks::start(&setup.context, "destination", || setup.root.path())?;
         let machine = Destination::new(proto::destination::Config {
@@ -194,21 +159,15 @@ impl Session {
             machine,
             wire,
             receiving: Some(receiving),
-            decisions: Some(decisions),
-            commits: Some(commits),
-            threads,
+            lanes: Some(lanes),
             decided,
             written,
             committed,
             targets,
             place: Some(place),
-            write: Some(write),
             journal,
             entries: BTreeMap::new(),
             changed: HashSet::new(),
-            asked: 0,
-            answered,
-            closing: VecDeque::new(),
             root_entry: None,
             flushed: false,
             context,
@@ -220,7 +179,6 @@ impl Session {
             single_name: setup.single_name.clone(),
             end: End { tally: Tally::default(), outlook: Outlook::default() },
             last_second: Instant::now(),
-            write_busy_before: 0,
             bye: None,
         })
     }

@@ -27,7 +27,7 @@ mod world;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use tree::{assert_same, entries, left_behind, make_awkward};
 use world::{Ended, World};
@@ -90,6 +90,17 @@ fn a_slash_at_the_end_means_what_is_in_it() {
     assert!(world.path("rw/source/file").exists());
     world.copy("", &world.here("source/"), &world.there("rw/")).expect_code(0);
     assert!(world.path("rw/file").exists());
+}
+
+#[test]
+fn modes_do_not_go_by_the_umask() {
+    let mut world = World::still();
+    world.start_agent_under(&["sh", "-c", "umask 0077; exec \"$@\"", "sh"], "127.0.0.1:0");
+    make_awkward(&world, "source");
+    let file = world.write("source/for all", 1_000);
+    fs::set_permissions(file, fs::Permissions::from_mode(0o666)).unwrap();
+    world.copy("", &world.here("source/"), &world.there("rw/tree")).expect_code(0);
+    assert_same(&world.path("source"), &world.path("rw/tree"));
 }
 
 #[test]

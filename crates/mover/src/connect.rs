@@ -83,10 +83,15 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
                         let patience = limits.timeout.min(SHAKE);
                         let mut stream = tls_client(tcp, remote, patience).await?;
                         hello(&mut stream, remote, false, patience).await?;
-                        // The address that answered comes first for streams too.
-                        let mut to = addresses.clone();
-                        to.swap(0, n);
-                        return Ok(Connected { stream, ways: Way::Dial { to, from: limits.bind.clone() }, gone });
+                        // The address that answered comes first for streams too, and what it was reached from with
+                        // it: with an address of another network packets may come back over a dead path.
+                        let (mut to, mut from) = (addresses.clone(), limits.bind.clone());
+                        to.rotate_left(n);
+                        if !from.is_empty() {
+                            let own = n % from.len();
+                            from.rotate_left(own);
+                        }
+                        return Ok(Connected { stream, ways: Way::Dial { to, from }, gone });
                     }
                     Err(error) => last = Some(error),
                 }

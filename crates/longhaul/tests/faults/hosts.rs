@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::tree::{self, assert_same, make_awkward};
+use crate::tree::{self, assert_same, left_behind, make_awkward};
 use crate::world::{Running, World, under, wait_for};
 use crate::{is_missing, run, tried};
 
@@ -147,6 +147,47 @@ fn streams_use_all_addresses_of_both_ends() {
         let carried = hosts.carried(cable) - before;
         assert!(carried > 4 << 20, "cable {cable} carried {carried} bytes");
     }
+}
+
+/// A cable is pulled in the middle, and stays so: the copy ends over the other one.
+fn one_of_two_cables_is_cut(name: &str, cut: u32, end: usize) {
+    if cannot_run() {
+        return;
+    }
+    let hosts = Hosts::join(name);
+    let mut world = World::still();
+    world.write("source/big", 40 << 20);
+    world.write("source/small", 1_000);
+    world.start_agent_under(&hosts.at(1), &format!("0.0.0.0:{PORT}"));
+    let to = world.there_by(&format!("10.77.1.2:{PORT},10.77.2.2"), "rw/tree");
+    let options = "--streams 4 --rate 80Mb/s --timeout 5s --bind 10.77.1.1 --bind 10.77.2.1";
+    let command = world.copy_command(options, &world.here("source/"), &to);
+    let mut copy = world.start(under(&hosts.at(0), &command));
+    copy.wait_for_progress();
+    for cable in [1, 2] {
+        assert!(hosts.carried(cable) > 2 << 20, "cable {cable} carried {} bytes", hosts.carried(cable));
+    }
+    run(&format!("ip -n {} link set v{cut} down", hosts.names[end]), &[]);
+    let other = 3 - cut;
+    let before = hosts.carried(other);
+    let summary = copy.end().expect_code(0).summary();
+    assert_same(&world.path("source"), &world.path("rw/tree"));
+    assert!(left_behind(&world.path("rw")).is_empty());
+    assert!(hosts.carried(other) - before > 1 << 20, "cable {other} did not carry the rest");
+    // Only where the cut cable carried the control connection must the copy connect again.
+    assert_eq!(summary["reconnects"].as_u64() > Some(0), cut == 1, "{summary}");
+    assert!(cut == 1 || summary["streams_lost"].as_u64() > Some(0), "{summary}");
+}
+
+#[test]
+fn without_the_cable_of_some_streams_the_others_go_on() {
+    one_of_two_cables_is_cut("cutb", 2, 1);
+}
+
+#[test]
+fn without_the_cable_of_the_control_connection_the_other_is_taken() {
+    one_of_two_cables_is_cut("cuta", 1, 0);
+    one_of_two_cables_is_cut("cutc", 1, 1);
 }
 
 /// What arrives at the far end, from when this returns until it is killed.

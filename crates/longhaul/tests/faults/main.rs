@@ -16,6 +16,7 @@ mod hosts;
 mod link;
 mod power;
 mod proxy;
+mod sandbox;
 mod space;
 mod volatile;
 mod wire;

@@ -169,10 +169,9 @@ pub fn attributes(file: &OwnedFd, entry: &Entry, preserve_all: bool) -> io::Resu
             allowed(set_xattr(file, name, value))?;
         }
     }
-    // Bits beyond the nine are not set by creation, and a change of owner takes them away.
-    if entry.mode & !0o777 != 0 || preserve_all {
-        fchmod(file, entry.mode)?;
-    }
+    // Creation leaves out what the umask or an access list of the directory takes away, and bits beyond the nine; a change
+    // of owner takes those away too.
+    fchmod(file, entry.mode)?;
     futimens(file, Times::mtime(super::nanoseconds(entry.mtime)))
 }
 

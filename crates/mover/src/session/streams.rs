@@ -207,8 +207,8 @@ impl Streams {
         {
             let id = self.next_id;
             self.next_id = self.next_id.wrapping_add(1);
-            // Each failure moves on to the next address, so a dead path is left soon.
-            let turn = usize::from(id) + self.failures as usize;
+            // Each attempt has a number of its own and so the next address: a dead path is left soon.
+            let turn = usize::from(id);
             let address = to[turn % to.len()];
             let bind = (!from.is_empty()).then(|| from[turn % from.len()]);
             let (session, key, settings, arrive) =

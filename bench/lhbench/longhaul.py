@@ -12,6 +12,8 @@ from .peers.base import Peer
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEFAULT_BINARY = REPOSITORY / "target/release/longhaul"
+# Ways of storage I/O that LONGHAUL_IO can force.
+FALLBACKS = ("threads", "posix")
 _PORT = 4810
 
 
@@ -29,11 +31,11 @@ class _Longhaul(Peer):
     kind = LONGHAUL
     durable = True
 
-    def __init__(self, binary, protection, posix=False):
+    def __init__(self, binary, protection, io=None):
         self._binary = binary
         self.protection = protection
-        self._environment = {"LONGHAUL_IO": "posix"} if posix else {}
-        self.label = f"longhaul {protection}" + (" (posix)" if posix else "")
+        self._environment = {"LONGHAUL_IO": io} if io else {}
+        self.label = f"longhaul {protection}" + (f" ({io})" if io else "")
 
     def missing(self):
         if not self._binary.is_file():
@@ -65,7 +67,7 @@ class LonghaulCopy(_Longhaul):
     """`longhaul copy` as a user would type it: streams and congestion control are its own choice."""
 
     def start_server(self, job):
-        self._serve(f"{job.arrival}:rw")
+        self._serve(job.arrival)
 
     def run_client(self, job):
         source = f"{job.dataset.root}/" if job.dataset.is_tree else job.dataset.single

@@ -7,7 +7,7 @@ from .arm import CLEAR, INTEGRITY, PEER, PRIVATE, Arm, run_rounds
 from .dataset import mixed_tree, one_file, small_files
 from .disk import FreshFileSystem, HostDirectory, Tmpfs
 from .limits import fio_arm, fio_missing, local_tree
-from .longhaul import LonghaulCopy, LonghaulThroughput
+from .longhaul import FALLBACKS, LonghaulCopy, LonghaulThroughput
 from .measure import measure_copy, measure_stream
 from .peers.base import StreamJob
 from .setpoint import SetPoint
@@ -59,7 +59,8 @@ class Scenario:
 
     def _copies_of_longhaul(self):
         binary = self._chosen.longhaul
-        return [LonghaulCopy(binary, p, posix) for posix in (False, True) for p in PROTECTIONS]
+        usual = [LonghaulCopy(binary, p) for p in PROTECTIONS]
+        return usual + [LonghaulCopy(binary, p, io) for io in FALLBACKS for p in (CLEAR, PRIVATE)]
 
     def _describe(self, dataset):
         self.facts["files"] = len(dataset.files)

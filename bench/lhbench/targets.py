@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from .arm import ENCRYPTED, LONGHAUL, PEER
 from .limits import FIO_LABEL, LOCAL_TREE_LABEL
+from .longhaul import FALLBACKS
 from .scenarios import MEMORY_COPY_GROUP, NAMED_CONGESTION, stream_group
 from .units import MI
 
@@ -118,9 +119,10 @@ def _against_peers(scenario, goal):
 def _fallback(scenario):
     rate = _rates(scenario)
     return [
-        Target(f"({scenario.letter}) {protection}: LONGHAUL_IO=posix beside io_uring",
-               _ratio(rate(("", f"longhaul {protection} (posix)")), rate(("", f"longhaul {protection}"))),
+        Target(f"({scenario.letter}) {protection}: LONGHAUL_IO={io} beside io_uring",
+               _ratio(rate(("", f"longhaul {protection} ({io})")), rate(("", f"longhaul {protection}"))),
                0.8)
+        for io in FALLBACKS
         for protection in ("clear", "private")
     ]
 

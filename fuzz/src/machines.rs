@@ -108,7 +108,7 @@ pub(crate) mod destination_op {
 pub fn destination(data: &[u8]) {
     let mut input = Input(data);
     let flags = input.byte();
-    let config = destination::Config { chunk_size: CHUNK, small_max: SMALL, delete: flags & 1 == 1, links: flags & 2 == 2 };
+    let config = destination::Config { chunk_size: CHUNK, delete: flags & 1 == 1, links: flags & 2 == 2 };
     let mut machine = Destination::new(config);
     let mut announced: u64 = 0;
     let mut told: u64 = 0;

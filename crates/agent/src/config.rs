@@ -38,7 +38,7 @@ pub enum Log {
 pub struct Overrides {
     /// `--listen ADDR:PORT`.
     pub listen: Option<String>,
-    /// `--root DIR` (read-only) or `--root DIR:rw`; if there is one, those of the file are not served.
+    /// `--root DIR`, or `--root DIR:ro` (read-only); if there is one, those of the file are not served.
     pub roots: Vec<PathBuf>,
     /// `--state-dir DIR`.
     pub state_dir: Option<PathBuf>,

@@ -150,6 +150,7 @@ pub async fn oneshot(
                 judge: only(peer),
                 token: call.key,
                 label: "the other end".into(),
+                gone: None,
             };
             let (ask, asked) = watch::channel(Stop::No);
             tokio::select! {

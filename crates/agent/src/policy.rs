@@ -169,7 +169,7 @@ impl TokenGrant {
                 format!("nothing can be {verb} with this token; ask the agent's operator for one that can")
             }
             (true, Access::All) if need == Need::Write => {
-                "nothing can be; the agent's operator opens a directory with `--root DIR:rw`".into()
+                "nothing can be; the agent's operator opens a directory with `--root DIR`".into()
             }
             (true, Access::All) => "nothing can be; the agent's operator opens a directory with `--root DIR`".into(),
         };

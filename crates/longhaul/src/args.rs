@@ -25,7 +25,7 @@ const HELP_COLUMNS: usize = 100;
 
 const EXAMPLES: &str = "\
 Examples:
-  longhaul serve --root /data:rw                        on one host
+  longhaul serve --root /data                           on one host
   longhaul copy /data/run7 lh://dtn.example.org/data/   on another
   longhaul test throughput dtn.example.org              how fast is the path?";
 
@@ -33,7 +33,7 @@ Examples:
 pub(crate) const ENVIRONMENT_HELP: &str = "\
 Environment:
   LONGHAUL_TOKEN   access token, where no --token-file is given
-  LONGHAUL_IO      posix: neither io_uring nor O_DIRECT; else what measures best is used
+  LONGHAUL_IO      threads: no io_uring; posix: no O_DIRECT either; else what measures best is used
   LONGHAUL_LOG     what is logged to standard error, such as debug or mover=trace
   XDG_STATE_HOME   holds longhaul/known_hosts; default ~/.local/state
   XDG_RUNTIME_DIR  holds the control sockets of running sessions; default /tmp/longhaul-UID";

@@ -37,9 +37,10 @@ impl Environment {
         };
         let io = match variable("LONGHAUL_IO") {
             None => IoChoice::Measure,
+            Some(value) if value == "threads" => IoChoice::Threads,
             Some(value) if value == "posix" => IoChoice::Posix,
             Some(value) => {
-                return Err(usage(format!("LONGHAUL_IO is {}: `posix` is the only value it knows", value.display())));
+                return Err(usage(format!("LONGHAUL_IO is {}: it may be `threads` or `posix`", value.display())));
             }
         };
         // The XDG specification ignores paths that are not absolute.
@@ -73,6 +74,7 @@ mod tests {
 
     #[test]
     fn values_that_mean_nothing_are_refused() {
+        assert_eq!(read(&[("LONGHAUL_IO", "threads")]).unwrap().io, IoChoice::Threads);
         assert_eq!(read(&[("LONGHAUL_IO", "posix")]).unwrap().io, IoChoice::Posix);
         assert!(read(&[("LONGHAUL_IO", "fast")]).unwrap_err().to_string().contains("`posix`"));
         assert_eq!(read(&[("LONGHAUL_TOKEN", " t\n")]).unwrap().token.as_deref(), Some("t"));

@@ -80,7 +80,7 @@ async fn remote(end: AgentEnd, families: Families, quiet: bool) -> Result<Remote
         Trust::Pinned(pin) => only(pin, format!("{} was to have", end.agent)),
         Trust::KnownHosts(known) => known_host(known, name, quiet),
     };
-    Ok(Remote { reach: Reach::Connect(addresses), judge, token: end.token, label: end.agent.to_string() })
+    Ok(Remote { reach: Reach::Connect(addresses), judge, token: end.token, label: end.agent.to_string(), gone: None })
 }
 
 /// Trusts one fingerprint; `who_was_to_have` it is for the text of a refusal.

@@ -66,7 +66,7 @@ fn a_configuration_can_be_checked() {
     let place = Place::new();
     fs::create_dir(place.path("data")).unwrap();
     let output =
-        place.longhaul("serve --check --state-dir agent").arg("--root").arg(place.path("data:rw")).output().unwrap();
+        place.longhaul("serve --check --state-dir agent").arg("--root").arg(place.path("data")).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).contains("data (read and write)"), "{}", stdout(&output));
     let output = place.longhaul("serve --check --root none --state-dir agent").output().unwrap();

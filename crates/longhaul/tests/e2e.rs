@@ -4,10 +4,16 @@
 mod hooks;
 #[path = "e2e/memory.rs"]
 mod memory;
+#[path = "e2e/merge.rs"]
+mod merge;
+#[path = "e2e/names.rs"]
+mod names;
 #[path = "e2e/places.rs"]
 mod places;
 #[path = "e2e/relay.rs"]
 mod relay;
+#[path = "e2e/report.rs"]
+mod report;
 #[path = "e2e/ssh.rs"]
 mod ssh;
 #[path = "e2e/sshd.rs"]
@@ -19,6 +25,7 @@ mod tree;
 mod world;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::symlink;
 
@@ -29,30 +36,30 @@ use world::{Ended, World};
 const SLOW_LENGTH: usize = 48 << 20;
 const SLOW_RATE: &str = "--rate 100Mb/s";
 
-fn there_and_back(options: &str) {
+fn faithful(options: &str) {
     let world = World::new();
-    make_awkward(&world, "source");
-    world.copy(options, &world.here("source/"), &world.there("rw/tree")).expect_code(0);
-    assert_same(&world.path("source"), &world.path("rw/tree"));
-    assert!(left_behind(&world.path("rw")).is_empty());
-    world.copy(options, &world.there("rw/tree/"), &world.here("back")).expect_code(0);
-    assert_same(&world.path("source"), &world.path("back"));
-    assert!(left_behind(&world.path("back")).is_empty());
+    let copy = |from: &OsStr, to: &OsStr| drop(world.copy(options, from, to).expect_code(0));
+    tree::there_and_back(
+        &world,
+        "rw/tree",
+        || copy(&world.here("source/"), &world.there("rw/tree")),
+        || copy(&world.there("rw/tree/"), &world.here("back")),
+    );
 }
 
 #[test]
 fn a_tree_is_faithful_clear() {
-    there_and_back("--protect clear");
+    faithful("--protect clear");
 }
 
 #[test]
 fn a_tree_is_faithful_integrity() {
-    there_and_back("--protect integrity");
+    faithful("--protect integrity");
 }
 
 #[test]
 fn a_tree_is_faithful_private() {
-    there_and_back("--protect private");
+    faithful("--protect private");
 }
 
 #[test]

@@ -10,6 +10,7 @@ use proto::control::{
     Code, Control, Delegated, Hello, Open, Opened, Refusal, Settings, VERSION_MAX, VERSION_MIN, Welcome, negotiate,
 };
 use proto::hello::SessionKey;
+use proto::{RelPath, names};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio_rustls::{TlsConnector, TlsStream};
@@ -17,13 +18,15 @@ use tokio_rustls::{TlsConnector, TlsStream};
 use crate::accept::{CONTROLS_MAX, Hub, accept_all};
 use crate::link::{self, Link, LinkError};
 use crate::net::open::connect as connect_tcp;
-use crate::request::{Limits, Reach, Remote};
+use crate::request::{Gone, Limits, Reach, Remote};
 use crate::server::Counters;
 use crate::session::SessionError;
 use crate::session::streams::Ways;
 
 /// How long the handshake after TCP may take, if nobody wants to know sooner.
 pub(crate) const SHAKE: Duration = Duration::from_secs(15);
+/// How long an agent may take to hear a message, and to answer what it is asked.
+const ANSWER: Duration = Duration::from_secs(60);
 /// Name and version of this program, for logs of the other end.
 pub const PROGRAM: &str = concat!("longhaul ", env!("CARGO_PKG_VERSION"));
 
@@ -31,6 +34,7 @@ pub const PROGRAM: &str = concat!("longhaul ", env!("CARGO_PKG_VERSION"));
 pub struct Connected {
     stream: TlsStream<TcpStream>,
     ways: Way,
+    gone: Option<Gone>,
 }
 
 enum Way {
@@ -65,12 +69,16 @@ pub struct Keep {
 /// # Errors
 /// When it cannot be reached, is not the one meant, or does not let us in.
 pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Result<Connected, SessionError> {
+    if let Some(why) = remote.gone.as_ref().and_then(|gone| gone.borrow().clone()) {
+        return Err(LinkError::Gone(why).into());
+    }
+    let gone = remote.gone.clone();
     match &remote.reach {
         Reach::Connect(addresses) => {
             let mut last = None;
             for (n, address) in addresses.iter().enumerate() {
                 let bind = (!limits.bind.is_empty()).then(|| limits.bind[n % limits.bind.len()]);
-                match connect_tcp(*address, bind, settings).await {
+                match connect_tcp(*address, bind, settings, 0).await {
                     Ok(tcp) => {
                         let patience = limits.timeout.min(SHAKE);
                         let mut stream = tls_client(tcp, remote, patience).await?;
@@ -78,7 +86,7 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
                         // The address that answered comes first for streams too.
                         let mut to = addresses.clone();
                         to.swap(0, n);
-                        return Ok(Connected { stream, ways: Way::Dial { to, from: limits.bind.clone() } });
+                        return Ok(Connected { stream, ways: Way::Dial { to, from: limits.bind.clone() }, gone });
                     }
                     Err(error) => last = Some(error),
                 }
@@ -106,10 +114,21 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
                     }
                 }
             };
-            let stream = tokio::time::timeout(limits.timeout, wait).await.ok().flatten();
+            let stream = tokio::select! {
+                stream = tokio::time::timeout(limits.timeout, wait) => stream.ok().flatten(),
+                why = ended(gone.clone()) => return Err(LinkError::Gone(why).into()),
+            };
             let lost = || LinkError::Lost(std::io::Error::other(format!("{} did not connect back", remote.label)));
-            Ok(Connected { stream: stream.ok_or_else(lost)?, ways: Way::Wait { hub, stop } })
+            Ok(Connected { stream: stream.ok_or_else(lost)?, ways: Way::Wait { hub, stop }, gone })
         }
+    }
+}
+
+/// Why an end is gone that lives only as long as something at this one; for ever if it lives by itself.
+async fn ended(gone: Option<Gone>) -> String {
+    match gone {
+        Some(gone) => link::ended(gone).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -168,12 +187,12 @@ pub(crate) async fn hello(
 }
 
 impl Connected {
-    /// Asks for a session.
+    /// Asks for a session, for what the names pick; empty is everything.
     ///
     /// # Errors
-    /// When the agent refuses.
-    pub async fn open(mut self, open: Open) -> Result<Session, SessionError> {
-        let opened = match self.ask(open).await? {
+    /// When the agent refuses, or the list of names is too long.
+    pub async fn open(mut self, open: Open, names: &[RelPath]) -> Result<Session, SessionError> {
+        let opened = match self.ask(open, names).await? {
             Control::Opened(opened) => opened,
             other => return Err(LinkError::Protocol(format!("unexpected answer {other:?}")).into()),
         };
@@ -193,29 +212,33 @@ impl Connected {
                 (Ways::Wait(arrivals), Some(Keep { _door: door, _stop: stop }))
             }
         };
-        Ok(Session { link: Link::new(self.stream), opened, key, rtt, ways, keep })
+        Ok(Session { link: Link::until(self.stream, self.gone), opened, key, rtt, ways, keep })
     }
 
     /// Asks for a token that another agent can come with. It lasts as long as the link is open.
     ///
     /// # Errors
-    /// When the agent refuses.
-    pub async fn delegate(mut self, open: Open) -> Result<(Link, Delegated), SessionError> {
-        match self.ask(open).await? {
+    /// When the agent refuses, or the list of names is too long.
+    pub async fn delegate(mut self, open: Open, names: &[RelPath]) -> Result<(Link, Delegated), SessionError> {
+        match self.ask(open, names).await? {
             Control::Delegated(delegated) => Ok((Link::new(self.stream), delegated)),
             other => Err(LinkError::Protocol(format!("unexpected answer {other:?}")).into()),
         }
     }
 
-    async fn ask(&mut self, open: Open) -> Result<Control, SessionError> {
-        let message = Control::Open(open);
+    async fn ask(&mut self, open: Open, list: &[RelPath]) -> Result<Control, SessionError> {
+        let refused = |text| LinkError::Refused(Refusal { code: Code::Path, text });
+        let message = Control::Open(Open { names: names::count(list).map_err(|e| refused(e.to_string()))?, ..open });
         if !proto::frame::fits(&message) {
-            let text = "the list of names is too long for one copy: split it, or name directories".to_owned();
-            return Err(LinkError::Refused(Refusal { code: Code::Path, text }).into());
+            let text = "the sources are too many for one copy: name the directory that they are in".to_owned();
+            return Err(refused(text).into());
         }
-        link::write(&mut self.stream, &message).await?;
-        let answer = tokio::time::timeout(SHAKE * 4, link::read(&mut self.stream, proto::limits::FRAME_MAX));
-        match answer.await.map_err(|_| LinkError::Silent(SHAKE * 4))?? {
+        for message in std::iter::once(message).chain(names::pages(list).map(Control::Names)) {
+            let written = tokio::time::timeout(ANSWER, link::write(&mut self.stream, &message));
+            written.await.map_err(|_| LinkError::Silent(ANSWER))??;
+        }
+        let answer = tokio::time::timeout(ANSWER, link::read(&mut self.stream, proto::limits::FRAME_MAX));
+        match answer.await.map_err(|_| LinkError::Silent(ANSWER))?? {
             Control::Refused(why) => Err(LinkError::Refused(why).into()),
             answer => Ok(answer),
         }

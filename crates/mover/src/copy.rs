@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use proto::RelPath;
 use proto::control::{Code, Direction, Open, Refusal, Settings, Work};
 use tokio::sync::{mpsc, watch};
 
@@ -175,19 +176,13 @@ async fn push(
         Ok(sources) => sources,
         Err(error) => return (Err(error), None),
     };
-    let work = Work::Copy {
-        paths: to.to_vec(),
-        names: Vec::new(),
-        options: request.options.clone(),
-        single,
-        source_key,
-        reorder_chunks: None,
-    };
-    let session = match begin(request, remote, Direction::Push, work, driver).await {
+    let work =
+        Work::Copy { paths: to.to_vec(), options: request.options.clone(), single, source_key, reorder_chunks: None };
+    let session = match begin(request, remote, (Direction::Push, work, &[]), driver).await {
         Ok(session) => session,
         Err(error) => return (Err(error), None),
     };
-    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver).await;
+    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver);
     context.steer = Some(steer.clone());
     let setup = source::Setup {
         context,
@@ -206,7 +201,6 @@ fn sources(request: &CopyRequest, job: [u8; 16]) -> Result<(source::From, bool, 
         Place::Local(_) | Place::Served(..) => {
             let refused = |why| SessionError::Link(LinkError::Refused(why));
             let sources = driven_sources(&request.source, request.names.clone()).map_err(refused)?;
-            sources.check(&request.options).map_err(refused)?;
             let Sources { root, specs, single, key } = sources;
             Ok((source::From::Tree { root, specs }, single, key))
         }
@@ -231,13 +225,12 @@ async fn begin_pull(
 ) -> Result<Session, SessionError> {
     let work = Work::Copy {
         paths: from.to_vec(),
-        names: request.names.clone(),
         options: request.options.clone(),
         single: false,
         source_key: [0; 16],
         reorder_chunks,
     };
-    begin(request, remote, Direction::Pull, work, driver).await
+    begin(request, remote, (Direction::Pull, work, &request.names), driver).await
 }
 
 async fn pull_to_pipe(
@@ -259,7 +252,7 @@ async fn pull_to_pipe(
         Ok(output) => output,
         Err(error) => return (Err(SessionError::Os { doing: "opening standard output".to_owned(), error }), None),
     };
-    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver).await;
+    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver);
     context.steer = Some(steer.clone());
     let (result, end) = output::run(output::Setup { context, output, every_file: request.every_file }).await;
     (result, Some((end, false)))
@@ -285,7 +278,7 @@ async fn pull(
         Place::Served(grant, _) => grant.name(),
         Place::Local(_) | Place::Pipe | Place::Agent(..) => "longhaul copy".to_owned(),
     };
-    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver).await;
+    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver);
     context.steer = Some(steer.clone());
     let setup = destination::Setup {
         context,
@@ -306,14 +299,14 @@ async fn pull(
 async fn begin(
     request: &CopyRequest,
     remote: &Remote,
-    direction: Direction,
-    work: Work,
+    (direction, work, names): (Direction, Work, &[RelPath]),
     driver: &Driver,
 ) -> Result<Session, SessionError> {
     let settings = bounded(&request.settings);
     let open = async {
         let connected = reach(remote, &settings, &request.limits).await?;
-        connected.open(Open { job: driver.job, direction, work, settings: settings.clone() }).await
+        let open = Open { job: driver.job, direction, work, settings: settings.clone(), names: 0 };
+        connected.open(open, names).await
     };
     let mut stop = driver.stop.clone();
     tokio::select! {
@@ -328,7 +321,7 @@ fn bounded(settings: &Settings) -> Settings {
     Settings { streams_max, ..settings.clone() }
 }
 
-async fn context(
+fn context(
     session: Session,
     wished: &Settings,
     limits: &crate::request::Limits,
@@ -337,13 +330,8 @@ async fn context(
 ) -> (Context, Option<crate::connect::Keep>) {
     let Session { link, opened, key, rtt, ways, keep } = session;
     let name: String = opened.session.iter().map(|b| format!("{b:02x}")).collect();
-    let started = Started {
-        session: name,
-        protection: opened.settings.protection,
-        congestion: opened.settings.congestion.clone(),
-        congestion_reason: None,
-    };
-    let _ = events.send(Event::Started(started)).await;
+    let started =
+        Started { session: name, protection: opened.settings.protection, congestion: None, congestion_reason: None };
     let context = Context {
         link,
         session: opened.session,
@@ -358,6 +346,7 @@ async fn context(
         limits: limits.clone(),
         driver: true,
         events: Some(events.clone()),
+        started: Some(started),
         steer: None,
         stop: driver.stop.clone(),
         counters: driver.counters.clone(),
@@ -387,6 +376,7 @@ fn failed(exit_code: u8, text: String) -> MoveError {
 fn move_error(error: SessionError, attempts: u32, begun: bool) -> MoveError {
     let exit_code = match &error {
         error if begun && error.is_network() => 75,
+        SessionError::Link(LinkError::Gone(_)) if begun => 75,
         SessionError::Busy(_) => 75,
         SessionError::Link(LinkError::Refused(why)) | SessionError::Abandoned(why) => match why.code {
             Code::Busy | Code::Stopping => 75,
@@ -397,6 +387,9 @@ fn move_error(error: SessionError, attempts: u32, begun: bool) -> MoveError {
         _ => 1,
     };
     let text = match attempts {
+        _ if begun && matches!(error, SessionError::Link(LinkError::Gone(_))) => {
+            format!("{}; the same command continues where it was", chain(&error))
+        }
         0 | 1 => chain(&error),
         n => format!("{} (after {n} attempts; the same command continues where it was)", chain(&error)),
     };
@@ -491,7 +484,7 @@ async fn one_way(
         let settings = bounded(&request.settings);
         let connected = reach(&request.remote, &settings, &request.limits).await?;
         let work = Work::Memory { duration_ms: duration.as_millis() as u64 };
-        connected.open(Open { job, direction, work, settings }).await
+        connected.open(Open { job, direction, work, settings, names: 0 }, &[]).await
     };
     let session = match open.await {
         Ok(session) => session,
@@ -499,7 +492,7 @@ async fn one_way(
     };
     let (_never, stop) = watch::channel(false);
     let driver = Driver { job, counters: Arc::default(), stop, programs: Programs::default() };
-    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, &driver).await;
+    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, &driver);
     context.steer = steer.map(|s| Arc::new(tokio::sync::Mutex::new(s)));
     let (result, end) = match direction {
         Direction::Push => memory::send(context, duration, request.interval, "forward").await,

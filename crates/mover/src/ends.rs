@@ -1,13 +1,12 @@
 //! Finding the two ends of a copy: from paths as a user writes them, to directories and names.
 
-use std::collections::HashSet;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use proto::RelPath;
-use proto::control::{Code, CopyOptions, Direction, Refusal};
+use proto::control::{Code, Direction, Refusal};
 use sys::file::{Dir, Kind};
 
 use crate::request::Place;
@@ -31,26 +30,6 @@ pub struct Sources {
     pub single: bool,
     /// Names them, so that a destination knows an interrupted copy of the same.
     pub key: [u8; 16],
-}
-
-impl Sources {
-    /// Refuses what these sources cannot be asked for together.
-    ///
-    /// # Errors
-    /// `delete` with several sources that meet in one directory: each would delete what the other brought.
-    pub fn check(&self, options: &CopyOptions) -> Result<(), EndError> {
-        let mut names = HashSet::new();
-        let meet =
-            self.specs.iter().any(|spec| !names.insert(if spec.contents_only { &[] } else { spec.name.as_slice() }));
-        let beside = self.specs.len() > 1 && self.specs.iter().any(|spec| spec.contents_only);
-        if options.delete && (meet || beside) {
-            return Err(bad(
-                "--delete with several sources that share a directory would delete what the others bring: copy them one after the other"
-                    .to_owned(),
-            ));
-        }
-        Ok(())
-    }
 }
 
 /// The destination of a copy.
@@ -169,7 +148,10 @@ struct Found {
     shown: String,
 }
 
-fn sources(root: Dir, found: Vec<Found>, names: Vec<RelPath>, who: &str) -> Result<Sources, EndError> {
+fn sources(root: Dir, found: Vec<Found>, mut names: Vec<RelPath>, who: &str) -> Result<Sources, EndError> {
+    if !names.is_empty() && found.len() > 1 {
+        return Err(bad("names can be picked from one source only: copy the sources one after the other".to_owned()));
+    }
     let mut hasher = blake3::Hasher::new();
     hasher.update(who.as_bytes());
     let mut specs = Vec::new();
@@ -185,7 +167,7 @@ fn sources(root: Dir, found: Vec<Found>, names: Vec<RelPath>, who: &str) -> Resu
         hasher.update(&(path.len() as u64).to_le_bytes());
         hasher.update(&path);
         hasher.update(&[u8::from(contents_only)]);
-        specs.push(SourceSpec { path, contents_only, name, names: names.clone() });
+        specs.push(SourceSpec { path, contents_only, name, names: std::mem::take(&mut names) });
     }
     let key = hasher.finalize().as_bytes()[..16].try_into().expect("16 bytes");
     Ok(Sources { root, specs, single, key })

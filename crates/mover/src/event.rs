@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use proto::control::DigestKind;
+use proto::control::{DigestKind, StorageIo};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::control::attribution::Limit;
@@ -60,16 +60,17 @@ pub enum Event {
     Summary(Box<Summary>),
 }
 
-/// The session is open.
+/// The session is open and its first data stream set up.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Started {
     /// The session, as hexadecimal digits; what `session set` wants.
     pub session: String,
     /// Protection in force.
     pub protection: proto::seal::Protection,
-    /// Congestion control of the data streams.
+    /// Congestion control of the data streams, as the sending end's kernel says; `None` if no stream was set up within
+    /// 5 s.
     pub congestion: Option<String>,
-    /// Why that congestion control, when it was not named by the user.
+    /// Why that congestion control: the user named none, or another one that cannot be had.
     pub congestion_reason: Option<String>,
 }
 
@@ -99,7 +100,7 @@ pub struct Progress {
     /// Data streams open.
     pub streams: u16,
     /// What limited the last second.
-    pub limit: Option<Limit>,
+    pub limit: Limit,
 }
 
 /// One second of a throughput test.
@@ -125,7 +126,7 @@ pub struct Interval {
     #[serde(deserialize_with = "direction")]
     pub direction: Word,
     /// What limited it.
-    pub limit: Option<Limit>,
+    pub limit: Limit,
 }
 
 /// An entry of note.
@@ -200,14 +201,16 @@ pub struct Summary {
     pub socket_buffer_bytes: u64,
     /// Shares of the time by limiting factor.
     pub limits: BTreeMap<String, f64>,
-    /// The largest of them.
-    pub limited_by: Option<Limit>,
-    /// How bytes were read and written, e.g. `io_uring direct`.
-    pub io: Ends<String>,
+    /// The largest of them; [`Limit::Unknown`] if there is none.
+    pub limited_by: Limit,
+    /// What bytes were read and written with; `None` for an end of which it is not known.
+    pub io: Ends<Option<StorageIo>>,
     /// Protection in force.
     pub protection: proto::seal::Protection,
-    /// Congestion control in force.
+    /// Congestion control of the data streams, as the sending end's kernel says.
     pub congestion: Option<String>,
+    /// As in [`Started`].
+    pub congestion_reason: Option<String>,
     /// File with whole-file digests, when they were asked for.
     pub digests_file: Option<String>,
     /// Kind of the digests.

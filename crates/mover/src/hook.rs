@@ -9,6 +9,7 @@
 //! Programs are spawned, not forked: the buffers of the session are neither copied nor shared with them.
 
 pub mod dataset;
+pub mod owed;
 pub mod pool;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use proto::RelPath;
+
 use crate::request::Hooks;
+use owed::Owed;
 
 /// How long a hook may take: time enough for a tape to be fetched and read.
 pub const TIME_MAX: Duration = Duration::from_secs(3600);
@@ -297,12 +301,15 @@ impl Tail {
     }
 }
 
-/// The hooks of one command or session, and whether its dataset has begun. A command that connects again gives the
-/// same to its next session: the hook before the dataset is not run twice.
+/// The hooks of one command or session, whether its dataset has begun, and which hooks it still owes. A command that
+/// connects again gives the same to its next session: the hook before the dataset is not run twice, and what was put
+/// in place just before the connection was lost gets its hook.
 #[derive(Debug, Clone, Default)]
 pub struct Programs {
     /// What is run.
     pub hooks: Hooks,
+    /// Files whose hook after them has not begun.
+    pub owed: Arc<Mutex<Owed>>,
     begun: Arc<Mutex<Option<Site>>>,
 }
 
@@ -310,7 +317,24 @@ impl Programs {
     /// Hooks that were not run yet; none for a dry run, which changes nothing.
     #[must_use]
     pub fn new(hooks: Hooks, dry_run: bool) -> Programs {
-        Programs { hooks: if dry_run { Hooks::default() } else { hooks }, begun: Arc::default() }
+        Programs { hooks: if dry_run { Hooks::default() } else { hooks }, begun: Arc::default(), owed: Arc::default() }
+    }
+
+    /// The same, for a session that goes on where another one of its copy has ended.
+    #[must_use]
+    pub fn going_on(hooks: Hooks, dry_run: bool, owed: Arc<Mutex<Owed>>) -> Programs {
+        Programs { owed, ..Programs::new(hooks, dry_run) }
+    }
+
+    /// Keeps in mind that a file may be in place whose hook has not begun.
+    pub fn owe(&self, path: &RelPath) {
+        self.owed.lock().expect("no panic under the lock").add(path);
+    }
+
+    /// True, once, if the hook after a file is owed by an earlier session.
+    #[must_use]
+    pub fn take_owed(&self, path: &RelPath) -> bool {
+        self.owed.lock().expect("no panic under the lock").take(path)
     }
 
     /// The dataset may be read or written: what is to be run before it has said so.

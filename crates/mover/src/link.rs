@@ -9,8 +9,13 @@ use proto::limits::FRAME_MAX;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
+use crate::request::Gone;
+
 /// Messages waiting in either direction. The session stops producing at this number.
 const QUEUE_MAX: usize = 64;
+
+/// How long what the other end said before it went may take to arrive.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Why a link is of no use any more.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +32,9 @@ pub enum LinkError {
     /// Nothing was heard for too long.
     #[error("nothing was heard from the other end for {} s", .0.as_secs())]
     Silent(Duration),
+    /// What kept the other end alive is gone: connecting again is of no use.
+    #[error("{0}")]
+    Gone(String),
 }
 
 impl From<frame::FrameError> for LinkError {
@@ -80,20 +88,55 @@ pub async fn write(stream: &mut (impl AsyncWrite + Unpin), message: &Control) ->
     stream.flush().await.map_err(LinkError::Lost)
 }
 
+/// Why the other end is gone, when it is; waits for that.
+pub(crate) async fn ended(mut gone: Gone) -> String {
+    let why = gone.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+    match why {
+        Some(why) => why,
+        // Nobody watches any more.
+        None => std::future::pending().await,
+    }
+}
+
 /// A control connection with a task for each direction.
 pub struct Link {
     out: mpsc::Sender<Control>,
     inbox: mpsc::Receiver<Result<Control, LinkError>>,
-    /// Reader and writer.
+    /// The reader, what else tells, and last the writer.
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Link {
+    /// Takes over an authenticated connection to an end that lives only until it is `gone`. The link is lost soon after
+    /// that, even if no packet says so.
+    pub fn until(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, gone: Option<Gone>) -> Link {
+        let (arrived, inbox) = mpsc::channel(QUEUE_MAX);
+        let mut link = Link::with(stream, arrived.clone(), inbox);
+        if let Some(gone) = gone {
+            let watcher = tokio::spawn(async move {
+                let why = ended(gone).await;
+                tokio::time::sleep(LAST_WORDS).await;
+                // A session that is over hears nothing more.
+                let _ = arrived.send(Err(LinkError::Gone(why))).await;
+            });
+            link.tasks.insert(0, watcher);
+        }
+        link
+    }
+
     /// Takes over an authenticated connection.
     pub fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Link {
+        let (arrived, inbox) = mpsc::channel(QUEUE_MAX);
+        Link::with(stream, arrived, inbox)
+    }
+
+    fn with(
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        arrived: mpsc::Sender<Result<Control, LinkError>>,
+        inbox: mpsc::Receiver<Result<Control, LinkError>>,
+    ) -> Link {
         let (mut from, mut to) = tokio::io::split(stream);
         let (out, mut outbox) = mpsc::channel::<Control>(QUEUE_MAX);
-        let (arrived, inbox) = mpsc::channel(QUEUE_MAX);
         let reader = tokio::spawn(async move {
             let mut body = Vec::new();
             loop {

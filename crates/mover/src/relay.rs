@@ -170,13 +170,13 @@ impl Steered<'_> {
         };
         let relay = Relay {
             paths: driving.paths.to_vec(),
-            names: self.request.names.clone(),
             options: self.request.options.clone(),
             every_file: self.request.every_file,
             peer,
         };
         let open = self.open(self.direction, Work::Relay(relay));
-        let session = async { reach(driving.remote, &self.settings, limits).await?.open(open).await };
+        let session =
+            async { reach(driving.remote, &self.settings, limits).await?.open(open, &self.request.names).await };
         let told = match session.await {
             Ok(session) => self.listen(session.link, &mut delegation).await,
             Err(error) => Err(error),
@@ -186,7 +186,7 @@ impl Steered<'_> {
     }
 
     fn open(&self, direction: Direction, work: Work) -> Open {
-        Open { job: self.job, direction, work, settings: self.settings.clone() }
+        Open { job: self.job, direction, work, settings: self.settings.clone(), names: 0 }
     }
 
     /// Asks the agent that will be connected to for a token, and notes who it is.
@@ -200,11 +200,11 @@ impl Steered<'_> {
             Ok(())
         });
         // Only what is read is picked from by names; what is written is all that the source sends.
-        let names = if self.direction == Direction::Pull { self.request.names.clone() } else { Vec::new() };
-        let work = Work::Delegate { paths: end.paths.to_vec(), names, options: self.request.options.clone() };
+        let names = if self.direction == Direction::Pull { self.request.names.as_slice() } else { &[] };
+        let work = Work::Delegate { paths: end.paths.to_vec(), options: self.request.options.clone() };
         let open = self.open(self.direction, work);
         let connected = reach(&remote, &self.settings, &self.request.limits).await?;
-        let (link, delegated) = connected.delegate(open).await?;
+        let (link, delegated) = connected.delegate(open, names).await?;
         let fingerprint = seen.lock().expect("nobody panics with it").take();
         let fingerprint =
             fingerprint.ok_or_else(|| SessionError::Fatal("the agent showed no certificate".to_owned()))?;

@@ -24,6 +24,9 @@ pub enum Reach {
     Accept(Arc<crate::server::Listener>),
 }
 
+/// Turns to why when what started an agent is gone, and the agent with it.
+pub type Gone = tokio::sync::watch::Receiver<Option<String>>;
+
 /// An agent at the far end.
 #[derive(Clone)]
 pub struct Remote {
@@ -35,6 +38,8 @@ pub struct Remote {
     pub token: String,
     /// For messages: what the user called it.
     pub label: String,
+    /// If it lives only as long as something at this end, such as a login.
+    pub gone: Option<Gone>,
 }
 
 /// One end of a copy.
@@ -96,7 +101,9 @@ pub enum IoChoice {
     /// What measures best here.
     #[default]
     Measure,
-    /// Positional I/O without io_uring and O_DIRECT.
+    /// The same without io_uring, which many sites turn off: threads with positional reads and writes.
+    Threads,
+    /// Without O_DIRECT as well, as on file systems that do not offer it.
     Posix,
 }
 

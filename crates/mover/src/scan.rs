@@ -19,8 +19,13 @@
 //! are announced but not yet walked, at most [`DIRS_PENDING_MAX`] (plus a few per level) are held, by
 //! walking some before the rest of their parent is announced. That also keeps well below the number of
 //! entries that may be outstanding in the protocol, where an announced directory stays until it is listed.
-//! At most [`OPEN_DIRS_MAX`] directories (and the top) are open; those further up are opened again on the way
-//! back. First names of hard links take [`LINKS_BYTES_MAX`].
+//! At most [`OPEN_DIRS_MAX`] directories (and tops of sources) are open; those further up are opened again on the
+//! way back. First names of hard links take [`LINKS_BYTES_MAX`].
+//!
+//! # Several sources
+//!
+//! They are walked one after the other, unless what they bring can meet: then they are merged, directory by
+//! directory (see `scan/merge.rs`), as rsync does it.
 //!
 //! # What is carried
 //!
@@ -31,13 +36,15 @@
 
 mod links;
 mod look;
+mod merge;
 mod names;
 mod pool;
 #[cfg(test)]
 mod tests;
 mod walk;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
 
 use proto::{Entry, EntryKind, RelPath};
 use sys::file::{Dir, Kind};
@@ -45,11 +52,12 @@ use sys::file::{Dir, Kind};
 use crate::filter::Filter;
 use links::LinkTable;
 use look::Look;
-use pool::Looker;
+use pool::{Looker, Name};
 use walk::{Frame, SubListing};
 
 pub use links::LINKS_BYTES_MAX;
 pub use look::{XATTRS_BYTES_MAX, entry_of, identity_of};
+pub use merge::{MERGE_BYTES_MAX, SKIPPED_TOLD_MAX};
 pub use walk::{DIRS_PENDING_MAX, OPEN_DIRS_MAX, SLICE_NAMES_MAX};
 
 /// Threads that look at names beside the one that walks. Looking waits for the disk or the server, not for
@@ -67,7 +75,7 @@ pub struct SourceSpec {
     /// Its name at the destination; not used with `contents_only`.
     pub name: Vec<u8>,
     /// Only these beneath the source (a directory: itself, not what is in it), with the directories that lead
-    /// to them. Empty for everything.
+    /// to them. Empty for everything, as it must be where there are several sources.
     pub names: Vec<RelPath>,
 }
 
@@ -123,44 +131,64 @@ pub enum ScanEvent {
     },
 }
 
+/// Tops of sources that are kept open; a merge of more of them opens the others anew when it needs them.
+const OPEN_TOPS_MAX: usize = 64;
+
 /// The walk: an iterator that blocks on the file system. It is to run in a thread of its own.
 pub struct Scanner {
     root: Dir,
     options: ScanOptions,
-    /// Still to be walked.
-    sources: VecDeque<SourceSpec>,
-    /// Places at the destination that are taken by sources: single names, and empty for the destination itself.
-    taken: BTreeSet<Vec<u8>>,
+    sources: Vec<SourceSpec>,
+    /// The first source that was not begun.
+    next_source: usize,
+    /// What the sources bring can meet: they are walked all at once.
+    merged: bool,
+    /// Tops of the sources being walked.
+    tops: BTreeMap<usize, Dir>,
     /// Names of the source being walked, if it has any.
     names: names::NameList,
-    /// From the source's top to the directory being walked.
+    /// From the top to the directory being walked.
     stack: Vec<Frame>,
-    /// Directories announced but not yet walked, in all of the stack.
+    /// Directories announced but not yet walked, in all of the stack; a merged one counts once for each source.
     dirs_pending: usize,
     /// [`DIRS_PENDING_MAX`], but in tests of it.
     dirs_pending_max: usize,
+    /// [`MERGE_BYTES_MAX`], but in tests of it.
+    merge_bytes_max: usize,
+    /// Names of the merged directory being walked that are to be looked at next, by source; `None` for those that
+    /// are sources themselves.
+    batches: VecDeque<(Option<usize>, Vec<Name>)>,
+    /// Names that lost against the same name of another source.
+    skipped: u64,
     links: LinkTable,
     looker: Looker,
     ready: VecDeque<ScanEvent>,
 }
 
 impl Scanner {
-    /// Begins a walk of `sources`, which are beneath `root`, one after the other; a source with
-    /// `contents_only` comes last, so that the destination itself is listed when all of it is told.
-    ///
-    /// Two sources that go to the same place cannot be told apart there: the later one is an
-    /// [`ScanEvent::Error`].
+    /// Begins a walk of `sources`, which are beneath `root`: one after the other, or merged if what they bring can
+    /// meet at the destination. Then the first source that has a name wins, but a directory wins against what is
+    /// none.
     #[must_use]
-    pub fn new(root: Dir, sources: Vec<SourceSpec>, options: ScanOptions) -> Scanner {
-        let (last, first): (Vec<_>, Vec<_>) = sources.into_iter().partition(|s| s.contents_only);
+    pub fn new(root: Dir, mut sources: Vec<SourceSpec>, options: ScanOptions) -> Scanner {
+        for source in &mut sources {
+            if source.path == b"." {
+                source.path.clear();
+            }
+        }
         Scanner {
             root,
-            sources: first.into_iter().chain(last).collect(),
-            taken: BTreeSet::new(),
+            merged: merge::can_meet(&sources),
+            sources,
+            next_source: 0,
+            tops: BTreeMap::new(),
             names: names::NameList::default(),
             stack: Vec::new(),
             dirs_pending: 0,
             dirs_pending_max: DIRS_PENDING_MAX,
+            merge_bytes_max: MERGE_BYTES_MAX,
+            batches: VecDeque::new(),
+            skipped: 0,
             links: LinkTable::default(),
             looker: Looker::new(options.helpers, options.preserve_all),
             ready: VecDeque::new(),
@@ -172,47 +200,79 @@ impl Scanner {
     fn step(&mut self) -> bool {
         if !self.stack.is_empty() {
             self.advance();
-            return true;
+        } else if self.next_source == self.sources.len() {
+            return self.tell_skipped();
+        } else if self.merged {
+            self.next_source = self.sources.len();
+            self.begin_merged();
+        } else {
+            let source = self.next_source;
+            self.next_source += 1;
+            self.tops.clear();
+            self.begin(source);
         }
-        let Some(source) = self.sources.pop_front() else { return false };
-        self.begin(source);
         true
     }
 
-    fn begin(&mut self, source: SourceSpec) {
-        let SourceSpec { path: place, contents_only, name, names } = source;
-        let place = if place == b"." { Vec::new() } else { place };
+    fn begin(&mut self, source: usize) {
+        let SourceSpec { path: place, contents_only, name, names } = self.sources[source].clone();
         let top = if contents_only { Ok(RelPath::root()) } else { RelPath::root().join(&name) };
         let top = match top {
             Ok(top) => top,
             Err(e) => return self.error(RelPath::root(), format!("source `{}`: {e}", place.escape_ascii())),
         };
-        if !self.taken.insert(top.as_bytes().to_vec()) {
-            return self.error(top, "another source goes to the same place: copy them one after the other".to_owned());
-        }
         let listing = if names.is_empty() { SubListing::Whole } else { SubListing::Named(self.names.set(names)) };
         if contents_only {
-            self.begin_contents(place, listing);
+            self.begin_contents(source, listing);
         } else {
-            self.begin_named(place, top, listing);
+            self.begin_named(source, top, listing);
         }
     }
 
-    fn begin_contents(&mut self, place: Vec<u8>, listing: SubListing) {
-        let opened = look::open_following(&self.root, &place).and_then(|dir| {
-            let look = look::look_at_dir(&dir, self.options.preserve_all)?;
-            Ok((dir, look))
-        });
-        match opened {
+    fn begin_contents(&mut self, source: usize, listing: SubListing) {
+        let place = self.sources[source].path.clone();
+        match self.open_contents(source) {
             Ok((dir, look)) => {
                 self.entry(RelPath::root(), EntryKind::Dir, look, place.clone());
-                self.enter(Ok(dir), RelPath::root(), place, listing);
+                self.enter(Ok(dir), source, RelPath::root(), place, listing);
             }
             Err(e) => self.error(RelPath::root(), format!("cannot open source `{}`: {e}", place.escape_ascii())),
         }
     }
 
-    fn begin_named(&mut self, place: Vec<u8>, top: RelPath, listing: SubListing) {
+    /// The top of a source of which the contents are wanted.
+    fn open_contents(&mut self, source: usize) -> io::Result<(Dir, Look)> {
+        let dir = self.top(source)?;
+        let look = look::look_at_dir(&dir, self.options.preserve_all)?;
+        Ok((dir, look))
+    }
+
+    /// The directory that a source is.
+    fn top(&mut self, source: usize) -> io::Result<Dir> {
+        if let Some(dir) = self.tops.get(&source) {
+            return Ok(dir.clone());
+        }
+        let spec = &self.sources[source];
+        let dir = match spec.contents_only {
+            true => look::open_following(&self.root, &spec.path)?,
+            false => self.root.open_dir(&spec.path)?,
+        };
+        if self.tops.len() < OPEN_TOPS_MAX {
+            self.tops.insert(source, dir.clone());
+        }
+        Ok(dir)
+    }
+
+    /// A directory at `place`, which a source is or holds.
+    fn open_beneath(&mut self, source: usize, place: &[u8]) -> io::Result<Dir> {
+        let top = self.top(source)?;
+        let rel = &place[self.sources[source].path.len()..];
+        let rel = rel.strip_prefix(b"/").unwrap_or(rel);
+        if rel.is_empty() { Ok(top) } else { top.open_dir(rel) }
+    }
+
+    fn begin_named(&mut self, source: usize, top: RelPath, listing: SubListing) {
+        let place = self.sources[source].path.clone();
         let look = match look::look(&self.root, &place, self.options.preserve_all) {
             Ok(look) => look,
             Err(e) => return self.error(top, format!("cannot look at source `{}`: {e}", place.escape_ascii())),
@@ -227,12 +287,19 @@ impl Scanner {
         match kind {
             Kind::Dir => {
                 self.entry(top.clone(), EntryKind::Dir, look, place.clone());
-                let dir = self.root.open_dir(&place);
-                self.enter(dir, top, place, listing);
+                let dir = self.top(source);
+                self.enter(dir, source, top, place, listing);
             }
+            _ => self.named_leaf(top, look, place),
+        }
+    }
+
+    /// Tells of a source that is no directory.
+    fn named_leaf(&mut self, path: RelPath, look: Look, place: Vec<u8>) {
+        match look.meta.kind {
             // Somebody who names a pipe wants what comes out of it.
-            Kind::Fifo => self.entry(top, EntryKind::Stream, look, place),
-            _ => self.leaf(top, look, place),
+            Kind::Fifo => self.entry(path, EntryKind::Stream, look, place),
+            _ => self.leaf(path, look, place),
         }
     }
 

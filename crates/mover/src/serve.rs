@@ -1,5 +1,6 @@
 //! The accepting end: sessions for whoever is let in.
 
+mod asked;
 mod delegate;
 mod relay;
 
@@ -10,21 +11,23 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use proto::control::{
-    Code, Control, CopyOptions, Direction, Open, Opened, Refusal, Settings, VERSION_MAX, Welcome, Work, negotiate,
+    Code, Control, CopyOptions, Direction, Opened, Refusal, Settings, VERSION_MAX, Welcome, Work, negotiate,
 };
-use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN};
+use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, CONGESTION_CHARS_MAX};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsStream;
 
+use self::asked::Asked;
 use self::delegate::{Delegations, Terms};
 use crate::accept::{CONTROLS_MAX, Controller, DoorKeeper, Hub, accept_all};
 use crate::connect::PROGRAM;
 use crate::ends::{Sources, Target};
 use crate::hook::Programs;
-use crate::link::{self, Link};
+use crate::hook::owed::OwedByJob;
+use crate::link::{self, Link, LinkError};
 use crate::request::{Reach, Remote};
 use crate::server::{Grant, Listener, ServeOptions};
 use crate::session::streams::Ways;
@@ -51,9 +54,13 @@ struct Server {
     sessions: tokio::sync::Semaphore,
     memory_left: Mutex<u64>,
     jobs: Mutex<HashMap<JobKey, Job>>,
+    /// Hooks that sessions have left to the next one of the same copy.
+    owed: Mutex<OwedByJob>,
     /// Copies that this agent may drive at once.
     relays: tokio::sync::Semaphore,
     delegations: Delegations,
+    /// Memory for lists of names, KiB.
+    names: Arc<tokio::sync::Semaphore>,
     stop: watch::Receiver<bool>,
 }
 
@@ -113,9 +120,11 @@ impl Server {
             sessions: tokio::sync::Semaphore::new(sessions),
             memory_left: Mutex::new(options.bounds.memory_bytes),
             jobs: Mutex::default(),
+            owed: Mutex::default(),
             // A copy from this agent to itself takes two places: with half of them there is one for its session.
             relays: tokio::sync::Semaphore::new((sessions / 2).max(1)),
             delegations: Delegations::default(),
+            names: Arc::new(tokio::sync::Semaphore::new(asked::NAMES_KIB)),
             stop,
             options,
         }
@@ -153,20 +162,21 @@ impl Server {
         if link::write(&mut stream, &Control::Welcome(welcome)).await.is_err() {
             return;
         }
-        let asked = tokio::time::timeout(ASK, link::read(&mut stream, proto::limits::FRAME_MAX)).await;
-        let Ok(Ok(Control::Open(open))) = asked else {
-            tracing::info!(%from, "nothing was asked for");
-            return;
+        let asked = match asked::read(&mut stream, &self.names).await {
+            Ok(asked) => asked,
+            Err(Some(why)) => return refuse(stream, why).await,
+            Err(None) => return tracing::info!(%from, "nothing was asked for"),
         };
+        let open = &asked.open;
         let (token, delegated) = (admitted.grant.name(), admitted.terms.is_some());
         tracing::info!(%from, token, delegated, direction = ?open.direction, "session asked for");
-        if admitted.terms.is_some() && admitted.terms != delegate::terms(&open) {
+        if admitted.terms.is_some() && admitted.terms != delegate::terms(&asked) {
             return refuse(stream, delegate::other_terms()).await;
         }
         match &open.work {
-            Work::Delegate { .. } => self.delegate(stream, &open, admitted).await,
-            Work::Relay(_) => self.relay(stream, open, admitted.grant).await,
-            Work::Copy { .. } | Work::Memory { .. } => self.session(stream, open, admitted.grant, None).await,
+            Work::Delegate { .. } => self.delegate(stream, &asked, admitted).await,
+            Work::Relay(_) => self.relay(stream, asked, admitted.grant).await,
+            Work::Copy { .. } | Work::Memory { .. } => self.session(stream, asked, admitted.grant, None).await,
         }
     }
 
@@ -174,21 +184,24 @@ impl Server {
     async fn session(
         &self,
         mut stream: TlsStream<TcpStream>,
-        open: Open,
+        asked: Asked,
         grant: Arc<dyn Grant>,
         dial: Option<Vec<SocketAddr>>,
     ) {
-        let room = match self.room(JobKey::Moved(open.job)).await {
+        let job = asked.open.job;
+        let room = match self.room(JobKey::Moved(job)).await {
             Ok(room) => room,
             Err(why) => return refuse(stream, why).await,
         };
-        match self.prepare(&stream, open, grant, room.memory.bytes, room.stop.subscribe(), dial) {
+        match self.prepare(&stream, asked, grant, room.memory.bytes, room.stop.subscribe(), dial) {
             Err(why) => refuse(stream, why).await,
             Ok(mut prepared) => {
+                let owed = prepared.context.programs.owed.clone();
                 if link::write(&mut stream, &Control::Opened(prepared.opened.clone())).await.is_ok() {
                     prepared.context.link = Link::new(stream);
                     prepared.run().await;
                 }
+                self.owed.lock().expect("no panic under the lock").keep(job, owed);
             }
         }
     }
@@ -222,7 +235,7 @@ impl Server {
     fn prepare(
         &self,
         stream: &TlsStream<TcpStream>,
-        open: Open,
+        Asked { open, names }: Asked,
         grant: Arc<dyn Grant>,
         memory_bytes: u64,
         stop: watch::Receiver<bool>,
@@ -242,7 +255,10 @@ impl Server {
             rate_max_bps: self.options.bounds.rate_bps,
         };
         let programs = match &open.work {
-            Work::Copy { options, .. } => Programs::new(grant.hooks(), options.dry_run),
+            Work::Copy { options, .. } => {
+                let owed = self.owed.lock().expect("no panic under the lock").take(open.job);
+                Programs::going_on(grant.hooks(), options.dry_run, owed)
+            }
             Work::Memory { .. } | Work::Relay(_) | Work::Delegate { .. } => Programs::default(),
         };
         let work = match open.work {
@@ -255,10 +271,9 @@ impl Server {
                 }
                 Ready::Memory { push: open.direction == Direction::Push, duration: Duration::from_millis(duration_ms) }
             }
-            Work::Copy { paths, names, options, single, source_key, reorder_chunks } => match open.direction {
+            Work::Copy { paths, options, single, source_key, reorder_chunks } => match open.direction {
                 Direction::Pull => {
-                    let sources = crate::ends::granted_sources(&*grant, &paths, names)?;
-                    sources.check(&options)?;
+                    let sources = crate::ends::granted_sources(&*grant, &paths, names.list)?;
                     (opened.single, opened.source_key) = (sources.single, sources.key);
                     // A window of nothing would never move.
                     let reorder_chunks = reorder_chunks.map(|chunks| chunks.max(1));
@@ -298,17 +313,22 @@ impl Server {
             limits: self.options.limits.clone(),
             driver: false,
             events: None,
+            started: None,
             steer: None,
             stop,
             counters: self.options.counters.clone(),
             programs,
         };
-        Ok(Prepared { opened, context, work, _door: door })
+        Ok(Prepared { opened, context, work, _door: door, _names: names.memory })
     }
 
     /// The driver's wish within this agent's bounds.
     fn within(&self, mut settings: Settings) -> Result<Settings, Refusal> {
         let bounds = &self.options.bounds;
+        if settings.congestion.as_ref().is_some_and(|name| name.len() > CONGESTION_CHARS_MAX) {
+            let text = format!("a congestion control has a name of at most {CONGESTION_CHARS_MAX} characters");
+            return Err(Refusal { code: Code::Protocol, text });
+        }
         settings.chunk_size = settings.chunk_size.clamp(CHUNK_SIZE_MIN, CHUNK_SIZE_MAX).next_power_of_two();
         let left = u16::try_from(self.hub.streams_left()).unwrap_or(u16::MAX);
         if left == 0 {
@@ -341,7 +361,7 @@ pub async fn serve_connect(
     let mut reached = None;
     let mut why = String::new();
     for (n, address) in addresses.iter().enumerate() {
-        match crate::net::open::connect(*address, None, &crate::net::open::plain_settings()).await {
+        match crate::net::open::connect(*address, None, &crate::net::open::plain_settings(), 0).await {
             Ok(tcp) => {
                 reached = Some((n, tcp));
                 break;
@@ -353,9 +373,11 @@ pub async fn serve_connect(
     let Some((n, tcp)) = reached else { return Err(SessionError::Streams(why)) };
     let mut stream = crate::connect::tls_client(tcp, &remote, patience).await?;
     crate::connect::hello(&mut stream, &remote, true, patience).await?;
-    let asked = tokio::time::timeout(ASK, link::read(&mut stream, proto::limits::FRAME_MAX)).await;
-    let Ok(Ok(Control::Open(open))) = asked else {
-        return Err(SessionError::Fatal("nothing was asked for".to_owned()));
+    let memory = Arc::new(tokio::sync::Semaphore::new(asked::NAMES_KIB));
+    let asked = match asked::read(&mut stream, &memory).await {
+        Ok(asked) => asked,
+        Err(Some(why)) => return Err(LinkError::Refused(why).into()),
+        Err(None) => return Err(SessionError::Fatal("nothing was asked for".to_owned())),
     };
     let from = addresses[n];
     let grant = options.policy.admit(&remote.token, from).map_err(SessionError::Abandoned)?;
@@ -364,7 +386,7 @@ pub async fn serve_connect(
     let server = Server::new(options, hub, 1, stop);
     let mut to = addresses;
     to.swap(0, n);
-    server.session(stream, open, grant, Some(to)).await;
+    server.session(stream, asked, grant, Some(to)).await;
     Ok(())
 }
 
@@ -437,6 +459,7 @@ struct Prepared {
     context: Context,
     work: Ready,
     _door: Option<DoorKeeper>,
+    _names: OwnedSemaphorePermit,
 }
 
 enum Ready {

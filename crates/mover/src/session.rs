@@ -16,11 +16,12 @@ pub mod tally;
 
 use std::time::{Duration, Instant};
 
-use proto::control::{Code, Control, Refusal, Settings, Telemetry};
+use proto::control::{Bye, Code, Control, Refusal, Settings, StorageIo, Telemetry};
 use proto::hello::{SessionId, SessionKey};
 use tokio::sync::{mpsc, watch};
 
-use crate::event::Event;
+use crate::control::attribution::{Limit, Shares};
+use crate::event::{Event, Started};
 use crate::link::{Link, LinkError};
 use crate::request::Steer;
 
@@ -140,6 +141,8 @@ pub struct Context {
     pub driver: bool,
     /// Where events go.
     pub events: Option<mpsc::Sender<Event>>,
+    /// What is told of the session once its first stream is set up.
+    pub started: Option<Started>,
     /// Changes while it runs.
     pub steer: Option<Steering>,
     /// Turns true when this end is to stop.
@@ -169,6 +172,7 @@ impl Context {
             limits: self.limits.clone(),
             driver: self.driver,
             events: self.events.take(),
+            started: self.started.take(),
             steer: self.steer.take(),
             stop: std::mem::replace(&mut self.stop, stop),
             counters: self.counters.clone(),
@@ -183,6 +187,9 @@ pub struct Wire {
     pub link: Link,
     /// Last telemetry of the other end.
     pub peer: Telemetry,
+    /// What limited the other end, by what it told.
+    pub limits: Shares,
+    told: Instant,
     heard: Instant,
     pinged: Instant,
     timeout: Duration,
@@ -191,11 +198,26 @@ pub struct Wire {
 }
 
 impl Wire {
+    /// Takes over the link of a session.
+    #[must_use]
+    pub fn of(context: &mut Context) -> Wire {
+        Wire::new(std::mem::replace(&mut context.link, Link::closed()), context.limits.timeout)
+    }
+
     /// Takes over a link.
     #[must_use]
     pub fn new(link: Link, timeout: Duration) -> Wire {
         let now = Instant::now();
-        Wire { link, peer: Telemetry::default(), heard: now, pinged: now, timeout, begin: now }
+        Wire {
+            link,
+            peer: Telemetry::default(),
+            limits: Shares::default(),
+            told: now,
+            heard: now,
+            pinged: now,
+            timeout,
+            begin: now,
+        }
     }
 
     /// Notes that something was heard; answers pings, keeps telemetry. Gives what is left to the role.
@@ -204,10 +226,25 @@ impl Wire {
         match message {
             Control::Ping(n) => self.link.send(Control::Pong(n)).await,
             Control::Pong(_) => {}
-            Control::Telemetry(telemetry) => self.peer = telemetry,
+            Control::Telemetry(telemetry) => {
+                // By our own clock: what the other end says of the time is not trusted.
+                let span = self.heard - std::mem::replace(&mut self.told, self.heard);
+                self.limits.add(Limit::of_code(telemetry.limit), span);
+                self.peer = telemetry;
+            }
             other => return Some(other),
         }
         None
+    }
+
+    /// Says what there is to say at the end: the last numbers, and how it ended.
+    pub async fn say_goodbye(&self, last: Telemetry, result: &Result<(), SessionError>) {
+        self.link.send(Control::Telemetry(last)).await;
+        let bye = match result {
+            Ok(()) => Bye::Done,
+            Err(error) => Bye::Abandoned(error.refusal()),
+        };
+        self.link.send(Control::Bye(bye)).await;
     }
 
     /// What the other end still has to say, until its goodbye, or until it has said nothing for too long. Its
@@ -256,6 +293,18 @@ pub async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         std::future::pending::<()>().await;
     }
+}
+
+/// What these rings move chunks with.
+#[must_use]
+pub fn storage_io(rings: &[sys::ring::Ring]) -> StorageIo {
+    if rings.iter().all(sys::ring::Ring::is_asynchronous) { StorageIo::IoUring } else { StorageIo::Posix }
+}
+
+/// What an end moves data with that has these for its disks; memory if it has none.
+#[must_use]
+pub fn io_of_all(disks: impl Iterator<Item = StorageIo>) -> StorageIo {
+    disks.reduce(|all, one| if all == one { all } else { StorageIo::Mixed }).unwrap_or(StorageIo::Memory)
 }
 
 /// CPU time of this process so far, µs.

@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use aws_lc_rs::digest;
 use proto::hello::{EXPORTER_LABEL, SessionId, SessionKey};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
@@ -60,13 +59,6 @@ pub fn server_name() -> ServerName<'static> {
     ServerName::try_from("longhaul").expect("a valid name")
 }
 
-/// SHA-256 of a certificate.
-#[must_use]
-pub fn fingerprint(certificate: &[u8]) -> Fingerprint {
-    let hash = digest::digest(&digest::SHA256, certificate);
-    Fingerprint(hash.as_ref().try_into().expect("32 bytes"))
-}
-
 /// The session's key, exported from its control connection.
 ///
 /// # Errors
@@ -107,7 +99,7 @@ impl ServerCertVerifier for Pinned {
         _ocsp: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        (self.judge)(&fingerprint(end_entity)).map_err(|text| {
+        (self.judge)(&Fingerprint::of(end_entity)).map_err(|text| {
             *self.refusal.lock().expect("nobody panics with it") = Some(text);
             rustls::Error::InvalidCertificate(rustls::CertificateError::ApplicationVerificationFailure)
         })?;

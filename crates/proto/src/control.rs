@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::hello::SessionId;
-use crate::limits::REASON_BYTES_MAX;
+use crate::limits::{CONGESTION_CHARS_MAX, REASON_BYTES_MAX};
 use crate::seal::Protection;
 use crate::{ChunkSet, Entry, RelPath};
 
@@ -64,6 +64,10 @@ pub enum Control {
     Bye(Bye),
     /// Answer to [`Work::Delegate`].
     Delegated(Delegated),
+    /// The source's kernel on its data streams, to a destination that drives.
+    Congestion(Congestion),
+    /// Part of the list that [`Open::names`] announces, after it: what of the source is meant.
+    Names(Vec<RelPath>),
 }
 
 /// First message.
@@ -115,6 +119,8 @@ pub struct Open {
     pub work: Work,
     /// How.
     pub settings: Settings,
+    /// Length of the list of names beneath the one source, which follows in [`Control::Names`]; 0 for everything.
+    pub names: u32,
 }
 
 /// What is moved.
@@ -125,8 +131,6 @@ pub enum Work {
         /// Absolute paths at the agent: the sources of a pull, or the one destination of a push. A trailing
         /// slash means "the contents of" (source) or "a directory" (destination).
         paths: Vec<Vec<u8>>,
-        /// List of names beneath the one source; empty for everything.
-        names: Vec<RelPath>,
         /// How.
         options: CopyOptions,
         /// Push only: the source is one thing that is no directory, so the destination may be its new name.
@@ -148,8 +152,6 @@ pub enum Work {
         /// As in [`Work::Copy`].
         paths: Vec<Vec<u8>>,
         /// As in [`Work::Copy`].
-        names: Vec<RelPath>,
-        /// As in [`Work::Copy`].
         options: CopyOptions,
     },
 }
@@ -159,8 +161,6 @@ pub enum Work {
 pub struct Relay {
     /// Absolute paths at the agent that drives: its sources, or the one destination.
     pub paths: Vec<Vec<u8>>,
-    /// List of names beneath the one source; empty for everything.
-    pub names: Vec<RelPath>,
     /// How the dataset is copied.
     pub options: CopyOptions,
     /// Tell every entry, not only failures.
@@ -279,8 +279,33 @@ pub struct Settings {
     pub rate_bps: Option<u64>,
     /// DSCP, 6 bits.
     pub dscp: Option<u8>,
-    /// IPv6 flow label, 20 bits.
-    pub flow_label: Option<u32>,
+    /// IPv6 flow labels.
+    pub flow_label: Option<FlowLabel>,
+}
+
+/// Bits of an IPv6 flow label.
+const FLOW_LABEL: u32 = 0xf_ffff;
+
+/// The IPv6 flow labels of a session: one, or one for each stream, so that routers spread them over parallel links.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowLabel {
+    /// The label of the control connection and of stream 0, 20 bits.
+    pub first: u32,
+    /// The bits in which those of other streams differ.
+    pub entropy: u32,
+}
+
+impl FlowLabel {
+    /// The label of a stream: the bits of entropy, taken together as a number, count on from stream to stream.
+    #[must_use]
+    pub fn of_stream(self, stream: u16) -> u32 {
+        let entropy = self.entropy & FLOW_LABEL;
+        // A carry runs through bits that are set: so it passes those that are not of the number.
+        let count = |label: u32| (label | !entropy).wrapping_add(1) & entropy;
+        let turns = u32::from(stream) % (1 << entropy.count_ones());
+        let counted = (0..turns).fold(self.first & entropy, |label, _| count(label));
+        (self.first & FLOW_LABEL & !entropy) | counted
+    }
 }
 
 /// Answer to [`Open`].
@@ -399,6 +424,8 @@ pub enum ToDestination {
         /// The chunks; none of them was there, landed or told before.
         chunks: ChunkSet,
     },
+    /// Something at the source that the user should know; nothing is missing.
+    Warning(String),
 }
 
 /// What came of reading a file.
@@ -540,6 +567,47 @@ pub(crate) fn cut(mut text: String) -> String {
     text
 }
 
+/// The congestion control of data streams, as the kernel of the sending end says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Congestion {
+    /// Its name, at most [`CONGESTION_CHARS_MAX`] characters; `None` if the kernel does not say.
+    pub name: Option<String>,
+    /// Why this one, if it was not asked for: one line for the user.
+    pub reason: Option<String>,
+    /// True if another one was asked for and cannot be had.
+    pub refused: bool,
+}
+
+impl Congestion {
+    /// True if it can be shown as it is: of bounded length and without control characters. What a peer says
+    /// must be.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let name = self.name.as_deref().unwrap_or_default();
+        let reason = self.reason.as_deref().unwrap_or_default();
+        name.len() <= CONGESTION_CHARS_MAX
+            && name.bytes().all(|byte| byte.is_ascii_graphic())
+            && reason.len() <= REASON_BYTES_MAX
+            && !reason.contains(char::is_control)
+    }
+}
+
+/// What an end reads or writes its data with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StorageIo {
+    /// Test data: no storage.
+    Memory,
+    /// A pipe.
+    Pipe,
+    /// A ring of io_uring.
+    IoUring,
+    /// Positional calls (`pread`, `pwrite`).
+    Posix,
+    /// Several disks, some of them with a ring and some with positional calls.
+    Mixed,
+}
+
 /// One second of one end, for attribution and metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Telemetry {
@@ -573,6 +641,8 @@ pub struct Telemetry {
     pub rtt_us: u64,
     /// Sum of congestion windows, bytes.
     pub cwnd_bytes: u64,
+    /// What this end reads or writes with; `None` until that is known.
+    pub io: Option<StorageIo>,
 }
 
 #[cfg(test)]
@@ -585,5 +655,35 @@ mod tests {
         assert_eq!(negotiate((1, 9)), Some(1));
         assert_eq!(negotiate((2, 9)), None);
         assert_eq!(negotiate((0, 0)), None);
+    }
+
+    #[test]
+    fn each_stream_has_its_flow_label() {
+        let label = FlowLabel { first: 0x9_1235, entropy: 0xc_0103 };
+        let labels: Vec<u32> = (0..64).map(|stream| label.of_stream(stream)).collect();
+        assert_eq!(labels[..4], [0x9_1235, 0x9_1236, 0x9_1237, 0x9_1334]);
+        assert!(labels.iter().all(|one| one & !label.entropy == label.first & !label.entropy), "{labels:x?}");
+        let all: std::collections::BTreeSet<u32> = labels.iter().copied().collect();
+        assert_eq!((all.len(), labels[32]), (32, labels[0]), "five bits, all of them used");
+        let one = FlowLabel { first: 0x6_789a, entropy: 0 };
+        assert!([0, 1, u16::MAX].iter().all(|stream| one.of_stream(*stream) == 0x6_789a));
+        let any = FlowLabel { first: u32::MAX, entropy: u32::MAX };
+        assert_eq!((any.of_stream(0), any.of_stream(1)), (0xf_ffff, 0));
+    }
+
+    #[test]
+    fn a_congestion_control_that_would_change_a_terminal_is_unsound() {
+        let told = |name: &str, reason: &str| Congestion {
+            name: Some(name.to_owned()),
+            reason: Some(reason.to_owned()),
+            refused: true,
+        };
+        assert!(told("cubic", "bbr cannot be set: é").is_sound());
+        assert!(Congestion { name: None, reason: None, refused: false }.is_sound());
+        assert!(told(&"x".repeat(CONGESTION_CHARS_MAX), &"x".repeat(REASON_BYTES_MAX)).is_sound());
+        for (name, reason) in [("cu bic", ""), ("c\u{1b}", ""), ("cubic", "a\nb"), ("0123456789abcdef", "")] {
+            assert!(!told(name, reason).is_sound(), "{name:?} {reason:?}");
+        }
+        assert!(!told("cubic", &"x".repeat(REASON_BYTES_MAX + 1)).is_sound());
     }
 }

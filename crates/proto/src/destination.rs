@@ -38,9 +38,6 @@ use tree::{Step, Tree};
 pub struct Config {
     /// Bytes of a chunk.
     pub chunk_size: u32,
-    /// Files of up to this many bytes travel whole, in batches. Only for the runtime: what arrives says itself
-    /// what it is.
-    pub small_max: u32,
     /// Delete what the source does not have.
     pub delete: bool,
     /// Hard links are preserved, so names wait for the file they link to.
@@ -64,10 +61,6 @@ pub enum ProtocolError {
     /// It speaks of an entry that is not outstanding or not fit for that.
     #[error("the source speaks of entry {0}, which is not outstanding or of another kind")]
     Entry(u64),
-    /// Data of a file that was not asked for, or beyond its end. Never made here; for the runtime, if it wants
-    /// to be strict about what [`Destination::expects`] denies.
-    #[error("data for entry {0} were not asked for")]
-    Data(u64),
     /// A file starts again too often.
     #[error("entry {0} starts again too often")]
     Restarts(u64),
@@ -150,7 +143,7 @@ impl Destination {
     pub fn handle_message(&mut self, message: ToDestination) -> Result<(), ProtocolError> {
         match message {
             // For the user only; the runtime tells it.
-            ToDestination::Problem { .. } | ToDestination::Digest { .. } => Ok(()),
+            ToDestination::Problem { .. } | ToDestination::Digest { .. } | ToDestination::Warning(_) => Ok(()),
             ToDestination::Page { first, entries } => self.page(first, entries),
             ToDestination::Listed { dir, complete } => self.listed(dir, complete),
             ToDestination::ScanDone { entries } => {

@@ -18,6 +18,7 @@ pub mod frame;
 pub mod hello;
 pub mod journal;
 pub mod limits;
+pub mod names;
 pub mod path;
 pub mod record;
 pub mod seal;

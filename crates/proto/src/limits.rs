@@ -39,6 +39,11 @@ pub const PAGE_ENTRIES_MAX: usize = 1024;
 /// Bytes of one page of the manifest.
 pub const PAGE_BYTES_MAX: usize = 256 << 10;
 
+/// Names in the list of a copy.
+pub const NAMES_MAX: usize = 4_000_000;
+/// Bytes of the same list, where a name counts as its bytes and 32. They are memory of both ends while the copy runs.
+pub const NAMES_BYTES_MAX: usize = 256 << 20;
+
 /// Times that one parcel may be sent because it arrived corrupt, before its files are given up (exit code 5).
 pub const REPAIRS_PER_PARCEL_MAX: u8 = 5;
 /// Times that a file may start again because its source changed, before it is given up (exit code 6).
@@ -55,6 +60,8 @@ pub const DISKS_MAX: u8 = 16;
 
 /// Bytes of a reason that goes with an outcome; longer ones are cut.
 pub const REASON_BYTES_MAX: usize = 4 << 10;
+/// Characters of a congestion control's name: `TCP_CA_NAME_MAX` of the kernel, without its end.
+pub const CONGESTION_CHARS_MAX: usize = 15;
 /// Characters of a digest in hexadecimal: twice the longest, SHA-256's.
 pub const DIGEST_CHARS_MAX: usize = 128;
 /// Paths in one message of what a dry run would delete.

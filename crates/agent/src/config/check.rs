@@ -207,21 +207,21 @@ fn override_roots(texts: &[PathBuf]) -> Result<Roots, ConfigError> {
     for text in texts {
         let (path, write) = split_mode(text);
         let path = std::path::absolute(path).map_err(|e| {
-            from.error("a directory is missing: write --root DIR or --root DIR:rw").with_source(Some(e))
+            from.error("a directory is missing: write --root DIR or --root DIR:ro").with_source(Some(e))
         })?;
         add(&mut roots, &path, write).map_err(|e| root_error(e, &from))?;
     }
     Ok(roots)
 }
 
-/// `DIR:rw` and `DIR:ro`; anything else is a directory, read-only.
+/// `DIR:ro` and `DIR:rw`; anything else is a directory that may be written to, for the operator has named it.
 fn split_mode(text: &Path) -> (&Path, bool) {
     use std::os::unix::ffi::OsStrExt;
     let bytes = text.as_os_str().as_bytes();
     let path = |bytes| Path::new(std::ffi::OsStr::from_bytes(bytes));
-    match bytes.strip_suffix(b":rw") {
-        Some(dir) => (path(dir), true),
-        None => (path(bytes.strip_suffix(b":ro").unwrap_or(bytes)), false),
+    match bytes.strip_suffix(b":ro") {
+        Some(dir) => (path(dir), false),
+        None => (path(bytes.strip_suffix(b":rw").unwrap_or(bytes)), true),
     }
 }
 

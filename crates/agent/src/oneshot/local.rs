@@ -49,6 +49,7 @@ impl LocalAgent {
             judge: only(Fingerprint::of(&identity.certificate)),
             token: key,
             label: "this host".into(),
+            gone: None,
         };
         let (ask, asked) = watch::channel(Stop::No);
         let serving = tokio::spawn(serve(Listener { socket, identity }, serving, asked));

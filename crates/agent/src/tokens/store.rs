@@ -237,7 +237,7 @@ impl TokenStore {
         match roots.find(&path) {
             Some(found) if found.root.write() || !write => Ok(path),
             Some(found) => usage(format!(
-                "{path} cannot be written: the root {0} is read-only (serve it with --root {0}:rw)",
+                "{path} cannot be written: the root {0} is read-only (serve it with --root {0})",
                 found.root.written()
             )),
             None => usage(format!(

@@ -85,7 +85,7 @@ fn the_command_line_goes_before_the_file() {
     let site = Site::new();
     let overrides = Overrides {
         listen: Some("[::1]:0".into()),
-        roots: vec![site.path("in:rw"), site.path("data/x:ro"), site.path("data/y")],
+        roots: vec![site.path("in"), site.path("data/x:ro"), site.path("data/y:ro")],
         state_dir: Some("relative/state".into()),
         metrics: Some("127.0.0.1:1".into()),
         log: Some(Log::Json),
@@ -249,8 +249,8 @@ fn bad_options_are_told_the_same_way() {
             "--root: cannot open the root TOP/none: make it first, or mend the path: No such file or directory (os error 2)",
         ),
         (
-            Overrides { roots: vec![":rw".into()], ..none() },
-            "--root: a directory is missing: write --root DIR or --root DIR:rw: cannot make an empty path absolute",
+            Overrides { roots: vec![":ro".into()], ..none() },
+            "--root: a directory is missing: write --root DIR or --root DIR:ro: cannot make an empty path absolute",
         ),
     ];
     for (overrides, message) in cases {

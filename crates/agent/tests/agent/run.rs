@@ -15,7 +15,7 @@ use crate::{Site, chain, mode};
 fn overrides(site: &Site) -> Overrides {
     Overrides {
         listen: Some("127.0.0.1:0".into()),
-        roots: vec![site.path("in:rw")],
+        roots: vec![site.path("in")],
         state_dir: Some(site.path("state")),
         ready_file: Some(site.path("ready.json")),
         ..Overrides::default()

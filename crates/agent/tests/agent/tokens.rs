@@ -147,7 +147,7 @@ fn scopes_and_names_that_make_no_sense_are_refused() {
         ),
         (
             NewToken { write: vec![site.path("data/x")], ..none() },
-            "TOP/data/x cannot be written: the root TOP/data is read-only (serve it with --root TOP/data:rw)",
+            "TOP/data/x cannot be written: the root TOP/data is read-only (serve it with --root TOP/data)",
         ),
         (
             NewToken { read: vec![site.path("elsewhere")], ..none() },

@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result};
 use mover::request::Limits;
-use proto::control::Settings;
-use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN};
+use proto::control::{FlowLabel, Settings};
+use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, CONGESTION_CHARS_MAX};
 use units::Bytes;
 
 use crate::args::groups::TransportArgs;
@@ -13,8 +13,6 @@ use crate::exit::usage;
 
 /// Chunks are whole pages, for direct I/O.
 const CHUNK_ALIGN: u64 = 4096;
-/// Characters of a congestion control's name: `TCP_CA_NAME_MAX` of the kernel, without its end.
-const CONGESTION_CHARS_MAX: usize = 15;
 
 /// Checks the options. What stays on this host (`here`) is not encrypted unless that is asked for.
 ///
@@ -31,7 +29,7 @@ pub(super) fn settings(args: &TransportArgs, here: bool) -> Result<Settings> {
         dscp: args.dscp,
         flow_label: match args.scitag {
             Some(tag) => Some(tag.flow_label(random()?)),
-            None => args.flow_label,
+            None => args.flow_label.map(|first| FlowLabel { first, entropy: 0 }),
         },
     })
 }

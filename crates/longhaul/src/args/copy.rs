@@ -20,7 +20,9 @@ Locations:
   -                       standard input or output
 
   IPv6 addresses stand in brackets. All sources are on one host. A source with a slash at its
-  end means what is in it, as in rsync. With an agent at both ends this command only steers.
+  end means what is in it, as in rsync. Directories that several sources have are merged; of a
+  file that several have, the first source wins, and the others are skipped with a warning.
+  With an agent at both ends this command only steers.
 
 Examples:
   longhaul copy /data/run7 lh://dtn.example.org/archive/
@@ -100,7 +102,7 @@ pub(crate) struct ChoiceArgs {
     #[arg(long)]
     pub(crate) by_checksum: bool,
 
-    /// Delete from the destination what the source does not have
+    /// Delete from the destination what none of the sources has
     #[arg(long)]
     pub(crate) delete: bool,
 
@@ -133,7 +135,7 @@ pub(crate) struct HookArgs {
     #[arg(long, value_name = "CMD")]
     pub(crate) hook_before_file: Option<String>,
 
-    /// Run after each file that was copied is in place
+    /// Run after each file that was copied is in place; at most once, so not for the last ones before a kill
     #[arg(long, value_name = "CMD")]
     pub(crate) hook_after_file: Option<String>,
 

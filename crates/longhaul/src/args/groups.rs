@@ -54,7 +54,8 @@ pub(crate) struct TransportArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Vec<IpAddr>,
 
-    /// Give up after this long without any progress
+    /// Take the connection for lost when the other end is silent for this long, and make it anew; a slow disk or
+    /// hook at an end that answers is waited for
     #[arg(long, value_name = "SPAN", default_value = "60s")]
     pub(crate) timeout: Span,
 

@@ -13,6 +13,8 @@
 
 use std::str::FromStr;
 
+use proto::control::FlowLabel;
+
 /// Bits of the activity.
 const ACTIVITY_BITS: u32 = 6;
 /// Bits of the experiment.
@@ -56,10 +58,10 @@ impl FromStr for SciTag {
 }
 
 impl SciTag {
-    /// The flow label, 20 bits; `random` gives the bits of entropy.
-    pub(crate) fn flow_label(self, random: u32) -> u32 {
+    /// The flow labels; `random` gives the bits of entropy of the first.
+    pub(crate) fn flow_label(self, random: u32) -> FlowLabel {
         let reversed = self.experiment.reverse_bits() >> (u32::BITS - EXPERIMENT_BITS);
-        (random & ENTROPY) | reversed << 9 | self.activity << 2
+        FlowLabel { first: (random & ENTROPY) | reversed << 9 | self.activity << 2, entropy: ENTROPY }
     }
 }
 
@@ -84,18 +86,18 @@ mod tests {
     fn bits_stand_where_the_specification_has_them() {
         let cases = [("1:1", 0x20004), ("2:2", 0x10008), ("3:17", 0x30044), ("23:1", 0x3a004), ("511:63", 0x3fefc)];
         for (text, label) in cases {
-            assert_eq!(text.parse::<SciTag>().unwrap().flow_label(0), label, "{text}");
+            assert_eq!(text.parse::<SciTag>().unwrap().flow_label(0).first, label, "{text}");
         }
     }
 
     #[test]
     fn entropy_fills_the_other_bits_and_only_those() {
         let tag: SciTag = "3:17".parse().unwrap();
-        assert_eq!(tag.flow_label(u32::MAX) & !ENTROPY, tag.flow_label(0));
-        assert_eq!(tag.flow_label(u32::MAX) & ENTROPY, ENTROPY);
+        assert_eq!(tag.flow_label(u32::MAX).first & !ENTROPY, tag.flow_label(0).first);
+        assert_eq!(tag.flow_label(u32::MAX).first & ENTROPY, ENTROPY);
         assert_eq!(ENTROPY, 0xC0103);
         let all: SciTag = "511:63".parse().unwrap();
-        assert_eq!(all.flow_label(u32::MAX), LABEL_MAX, "every bit has one meaning");
+        assert_eq!(all.flow_label(u32::MAX).first, LABEL_MAX, "every bit has one meaning");
     }
 
     #[test]

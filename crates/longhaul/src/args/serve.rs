@@ -11,9 +11,9 @@ What is given here counts before what the configuration says. On its first start
 key, its certificate and an access token in the state directory.
 
 Examples:
-  longhaul serve --root /data --root /incoming:rw
+  longhaul serve --root /data:ro --root /incoming
   longhaul serve --config /etc/longhaul/serve.toml --check
-  longhaul serve --listen 127.0.0.1:0 --root /tmp/in:rw --ready-file ready.json";
+  longhaul serve --listen 127.0.0.1:0 --root /tmp/in --ready-file ready.json";
 
 /// Serve directories of this host to others: the agent
 #[derive(Debug, Clone, Args)]
@@ -23,8 +23,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) listen: Option<String>,
 
-    /// Directory that is served; read-only unless it ends in :rw; may be given several times
-    #[arg(long, value_name = "DIR[:rw]")]
+    /// Directory that is served; with :ro it can only be read; may be given several times
+    #[arg(long, value_name = "DIR[:ro]")]
     pub(crate) root: Vec<PathBuf>,
 
     /// Configuration file (TOML)

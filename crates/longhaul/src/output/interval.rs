@@ -12,7 +12,7 @@ pub(crate) const HEADER: &str =
 pub(crate) fn line(interval: &Interval) -> String {
     let seconds = format!("{:.1}-{:.1}", interval.from_s, interval.to_s);
     let rtt = units::Span::new(std::time::Duration::from_micros(interval.rtt_us)).to_string();
-    let limit = interval.limit.as_ref().map_or_else(|| "-".to_owned(), name::words);
+    let limit = name::words(&interval.limit);
     let text = format!(
         "  {seconds:<11}  {:<9}  {:<11}  {:<7}  {rtt:<8}  {:<8}  {:<7}  {limit}",
         interval.direction,
@@ -36,10 +36,10 @@ fn columns_stand_under_their_heads() {
         cwnd_bytes: 4_999_999_999,
         streams: 16,
         direction: "forward",
-        limit: None,
+        limit: mover::control::attribution::Limit::Unknown,
     };
     let line = line(&interval);
-    assert_eq!(line, "  59.0-60.0    forward    941.2 Gb/s   12       100ms     5 GB      16       -");
+    assert_eq!(line, "  59.0-60.0    forward    941.2 Gb/s   12       100ms     5 GB      16       unknown");
     for (head, cell) in [
         ("direction", "forward"),
         ("goodput", "941.2"),
@@ -47,7 +47,7 @@ fn columns_stand_under_their_heads() {
         ("RTT", "100ms"),
         ("window", "5 GB"),
         ("streams", "16"),
-        ("limited", "-"),
+        ("limited", "unknown"),
     ] {
         let under = &line[HEADER.find(head).unwrap()..];
         assert!(under.starts_with(cell), "{head}: {under}");

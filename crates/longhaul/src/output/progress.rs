@@ -1,5 +1,6 @@
 //! The progress line: everything on one line of at most 100 columns, the most important first.
 
+use mover::control::attribution::Limit;
 use mover::event::Progress;
 
 use super::COLUMNS_MAX;
@@ -30,7 +31,9 @@ fn parts(progress: &Progress) -> Vec<String> {
         progress.eta_s.map(|seconds| format!("ETA {}", units::Span::new(std::time::Duration::from_secs(seconds)))),
     );
     parts.push(format!("{} mean", name::rate(progress.mean_rate_bps)));
-    parts.extend(progress.limit.as_ref().map(name::words));
+    if progress.limit != Limit::Unknown {
+        parts.push(name::words(&progress.limit));
+    }
     parts.push(files(progress));
     parts.push(format!("{} stream{}", progress.streams, if progress.streams == 1 { "" } else { "s" }));
     parts
@@ -75,7 +78,7 @@ mod tests {
             mean_rate_bps: 8_800_000_000,
             eta_s: Some(735),
             streams: 4,
-            limit: None,
+            limit: Limit::Unknown,
         }
     }
 
@@ -110,7 +113,7 @@ mod tests {
         ) {
             let progress = Progress {
                 seconds: 1.0, bytes_done: bytes[0], bytes_total: bytes[1], scanned, files_done: files[0], files_total: files[1],
-                files_failed: files[2], rate_bps: rates[0], mean_rate_bps: rates[1], eta_s, streams, limit: None,
+                files_failed: files[2], rate_bps: rates[0], mean_rate_bps: rates[1], eta_s, streams, limit: Limit::Unknown,
             };
             let text = line(&progress, columns);
             prop_assert!(text.is_ascii() && text.len() <= columns.min(COLUMNS_MAX), "{}", text);

@@ -12,6 +12,7 @@
 
 mod command;
 mod ours;
+mod said;
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::Stdio;
@@ -23,10 +24,13 @@ use mover::request::{Fingerprint, Reach, Remote};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use command::real_name;
 use ours::Ours;
+use said::Said;
 
 pub(crate) use command::SshCommand;
 
@@ -63,20 +67,23 @@ pub(crate) struct SshSettings {
 
 /// A far end that was started over ssh and lives until this is ended.
 pub(crate) struct SshLogin {
-    /// How it is reached.
+    /// How it is reached; it is gone when ssh is.
     pub(crate) remote: Remote,
-    child: Child,
     input: ChildStdin,
+    /// Waits for the end of ssh.
+    watcher: JoinHandle<()>,
+    /// Ends ssh when it is dropped.
+    hold: oneshot::Sender<()>,
 }
 
 impl SshLogin {
     /// Lets it end, and ends it if it does not.
     pub(crate) async fn end(self) {
-        let SshLogin { mut child, input, .. } = self;
+        let SshLogin { input, mut watcher, hold, .. } = self;
         drop(input);
-        if timeout(END_TIME_MAX, child.wait()).await.is_err() {
-            // By its own id, and waited for; it may be gone already.
-            let _ = child.kill().await;
+        if timeout(END_TIME_MAX, &mut watcher).await.is_err() {
+            drop(hold);
+            let _ = watcher.await;
         }
     }
 }
@@ -132,13 +139,39 @@ pub(crate) async fn start(end: &SshEnd, families: Families) -> Result<SshLogin> 
         Some(pin) => super::only(pin, format!("over ssh {host} said that it has")),
         None => Arc::new(|_| Ok(())),
     };
-    let Started { child, input, .. } = started;
-    Ok(SshLogin { remote: Remote { reach, judge, token: key, label: host }, child, input })
+    let Started { child, input, said, .. } = started;
+    let (tell, gone) = watch::channel(None);
+    let (hold, held) = oneshot::channel();
+    let who = format!("the login at {host} is over, and longhaul there with it: {}", end.settings.command.program);
+    let watcher = tokio::spawn(watch_over(child, said, who, tell, held));
+    Ok(SshLogin { remote: Remote { reach, judge, token: key, label: host, gone: Some(gone) }, input, watcher, hold })
+}
+
+/// Waits for the end of ssh and tells why; ends it when it is not `held` any more.
+async fn watch_over(
+    mut child: Child,
+    said: Said,
+    who: String,
+    tell: watch::Sender<Option<String>>,
+    held: oneshot::Receiver<()>,
+) {
+    let status = tokio::select! {
+        status = child.wait() => status,
+        _ = held => {
+            // By its own id, and waited for; it may be gone already.
+            let _ = child.kill().await;
+            return;
+        }
+    };
+    let ended = status.map_or_else(|error| format!("is lost ({error})"), |status| format!("ended with {status}"));
+    let said = said.last().await.map(|line| format!(": {line}")).unwrap_or_default();
+    tell.send_replace(Some(format!("{who} {ended}{said}")));
 }
 
 /// A running ssh.
 struct Started {
     child: Child,
+    said: Said,
     input: ChildStdin,
     output: BufReader<tokio::io::Take<ChildStdout>>,
 }
@@ -148,11 +181,12 @@ impl Started {
         let ports = end.settings.ports.map(|ports| format!(" --ports {ports}")).unwrap_or_default();
         let mut command = end.settings.command.command();
         command.arg(end.host.ssh_destination()).arg(format!("{} serve --oneshot{ports}", end.settings.remote_longhaul));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().with_context(|| format!("cannot run {}", end.settings.command.program))?;
         let (input, output) =
             child.stdin.take().zip(child.stdout.take()).context("ssh has no standard input or output")?;
-        Ok(Started { child, input, output: BufReader::new(output.take(ANSWER_BYTES_MAX)) })
+        let said = Said::hear(child.stderr.take().context("ssh has no standard error")?);
+        Ok(Started { child, said, input, output: BufReader::new(output.take(ANSWER_BYTES_MAX)) })
     }
 
     async fn talk(&mut self, call: &Call<'_>) -> Result<Answer> {
@@ -173,10 +207,13 @@ impl Started {
 
     /// Why there was no answer: the exit status says more than the pipe.
     async fn explain(self, error: anyhow::Error, end: &SshEnd) -> anyhow::Error {
-        let Started { mut child, input, output } = self;
+        let Started { mut child, said, input, output } = self;
         drop((input, output));
         let host = &end.host;
-        match timeout(END_TIME_MAX, child.wait()).await {
+        let ended = timeout(END_TIME_MAX, child.wait()).await;
+        // All of it stands above what is told now.
+        said.last().await;
+        match ended {
             Ok(Ok(status)) if status.code() == Some(NOT_FOUND) => {
                 anyhow!(
                     "there is no `{}` at {host}: install it there, or say where it is with --remote-longhaul",

@@ -100,7 +100,7 @@ impl Status {
             mean_rate_bps: state.mean_rate_bps,
             eta_s: state.eta_s,
             streams: state.streams,
-            limit: state.limit.as_ref().map(crate::output::name::words),
+            limit: Some(crate::output::name::words(&state.limit)),
             ..std::mem::take(self)
         };
     }
@@ -111,7 +111,7 @@ impl Status {
         self.bytes_done = self.bytes_done.saturating_add(state.bytes);
         self.rate_bps = state.rate_bps;
         self.streams = state.streams;
-        self.limit = state.limit.as_ref().map(crate::output::name::words);
+        self.limit = Some(crate::output::name::words(&state.limit));
     }
 }
 

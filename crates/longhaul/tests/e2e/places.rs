@@ -37,6 +37,7 @@ fn through_standard_input_and_output() {
         let to = format!("rw/{name}");
         let summary = from_input(&world, "--checksum sha256", name, &to).expect_code(0).summary();
         assert_eq!(summary["bytes"], length, "{name}");
+        assert!(summary["io"]["source"] == "pipe" && summary["io"]["destination"].is_string(), "{summary}");
         assert_eq!(summary["files_placed"], 1);
         assert!(fs::read(&file).unwrap() == fs::read(world.path(&to)).unwrap(), "{name}");
         let ended = to_file(&world, &to, "output").expect_code(0);
@@ -107,26 +108,6 @@ fn a_reader_that_goes_away_is_told() {
     drop(read);
     let ended = to_output(&world, "rw/long", write.into()).expect_code(1);
     assert!(ended.err.contains("closed by its reader"), "{}", ended.err);
-}
-
-#[test]
-fn sources_that_meet_are_not_told_to_delete() {
-    let world = World::new();
-    for name in ["x/data/one", "y/data/two", "z/three"] {
-        world.write(name, 10);
-    }
-    let copy = |sources: [&str; 2], options: &str| {
-        let mut command = world.command("copy", options);
-        command.args(["--fingerprint", world.fingerprint(), "--json"]);
-        command.args(sources.map(|name| world.here(name))).arg(world.there("rw/both"));
-        world.run(command)
-    };
-    for sources in [["x/data", "y/data"], ["x/data/", "y/data/"], ["x/data/", "z"]] {
-        let ended = copy(sources, "--delete").expect_code(2);
-        assert!(ended.err.contains("share a directory"), "{}", ended.err);
-    }
-    copy(["x/data", "z"], "--delete").expect_code(0);
-    assert!(world.path("rw/both/data/one").exists() && world.path("rw/both/z/three").exists());
 }
 
 #[test]

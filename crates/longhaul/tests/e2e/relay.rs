@@ -59,6 +59,9 @@ fn a_tree_is_faithful_between_agents() {
     let ended = pair.copy("--checksum sha256", "ro/source/", "rw/tree").expect_code(0);
     assert_same(&pair.from.path("ro/source"), &pair.to.path("rw/tree"));
     assert!(left_behind(&pair.to.path("rw")).is_empty());
+    let io = &ended.summary()["io"];
+    assert!(io["source"].is_string() && io["source"] == io["destination"], "{io}");
+    assert!(ended.events()[0]["event"] == "started" && ended.events()[0]["congestion"].is_string(), "{}", ended.out);
     let digests = ended.events().iter().filter(|event| event["digest"].is_string()).count();
     let files =
         entries(&pair.from.path("ro/source")).values().filter(|entry| entry.mode & 0o170_000 == 0o100_000).count();

@@ -6,9 +6,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use crate::sshd::Sshd;
-use crate::tree::{assert_same, left_behind, make_awkward};
+use crate::tree::{self, assert_same, left_behind};
 use crate::world::{Ended, World};
 use crate::{SLOW_LENGTH, SLOW_RATE};
+
+/// How long it may take to notice that ssh has ended; far less than `--timeout`.
+const NOTICED_MAX: std::time::Duration = std::time::Duration::from_secs(20);
 
 /// Ports that are let through, beside the first.
 const PORTS: u16 = 20;
@@ -30,26 +33,25 @@ fn inside(path: &Path) -> OsString {
     path.join("").into()
 }
 
-fn there_and_back(options: &str) {
+fn faithful(options: &str) {
     let Some(at) = worlds() else { return };
     let (world, sshd) = &at;
-    make_awkward(world, "source");
-    copy(&at, options, inside(&world.path("source")), sshd.user_there(world.path("there"))).expect_code(0);
-    assert_same(&world.path("source"), &world.path("there"));
-    assert!(left_behind(&world.path("there")).is_empty());
-    copy(&at, options, sshd.there(inside(&world.path("there"))), world.path("back")).expect_code(0);
-    assert_same(&world.path("source"), &world.path("back"));
-    assert!(left_behind(&world.path("back")).is_empty());
+    tree::there_and_back(
+        world,
+        "there",
+        || drop(copy(&at, options, inside(&world.path("source")), sshd.user_there(world.path("there"))).expect_code(0)),
+        || drop(copy(&at, options, sshd.there(inside(&world.path("there"))), world.path("back")).expect_code(0)),
+    );
 }
 
 #[test]
 fn a_tree_goes_there_and_back() {
-    there_and_back("");
+    faithful("");
 }
 
 #[test]
 fn a_tree_goes_there_and_back_where_the_far_end_connects() {
-    there_and_back("--reverse-connect");
+    faithful("--reverse-connect");
 }
 
 #[test]
@@ -190,8 +192,14 @@ fn server_dies(options: &str) {
     first.wait_for_progress();
     sshd.kill();
     // The far end ends with its login; what is left can be continued.
+    let begin = std::time::Instant::now();
     let ended = first.end().expect_code(75);
-    assert!(ended.err.contains("127.0.0.1"), "{}", ended.err);
+    assert!(begin.elapsed() < NOTICED_MAX, "it took {:?}", begin.elapsed());
+    let last = ended.err.lines().last().unwrap_or_default();
+    assert!(last.contains("the login at 127.0.0.1 is over"), "{}", ended.err);
+    assert!(last.contains("255") && last.contains("the same command continues"), "{}", ended.err);
+    // What ssh says itself stands in it, and above it.
+    assert!(ended.err.matches("closed").count() >= 2 || ended.err.matches("reset").count() >= 2, "{}", ended.err);
     assert!(!world.path("there/big").exists(), "a part was published");
     sshd.restart(world);
     let summary = copy(&at, "", &from, &to).expect_code(0).summary();
@@ -206,6 +214,5 @@ fn a_copy_whose_server_dies_can_be_continued() {
 
 #[test]
 fn a_reversed_copy_whose_server_dies_can_be_continued() {
-    // Who waits to be connected to learns of the end only by waiting.
-    server_dies("--reverse-connect --timeout 2s");
+    server_dies("--reverse-connect");
 }

@@ -98,3 +98,15 @@ pub(crate) fn make_awkward(world: &World, name: &str) {
 pub(crate) fn left_behind(dir: &Path) -> Vec<OsString> {
     entries(dir).into_keys().filter(|name| name.to_string_lossy().contains(".longhaul")).collect()
 }
+
+/// Makes a tree in `source`, and sees that both copies are faithful and leave nothing else behind: the one that `go` makes
+/// of it in `there`, and the one that `come` makes of that in `back`.
+pub(crate) fn there_and_back(world: &World, there: &str, go: impl FnOnce(), come: impl FnOnce()) {
+    make_awkward(world, "source");
+    go();
+    come();
+    for copy in [there, "back"].map(|name| world.path(name)) {
+        assert_same(&world.path("source"), &copy);
+        assert!(left_behind(&copy).is_empty(), "{:?}", left_behind(&copy));
+    }
+}

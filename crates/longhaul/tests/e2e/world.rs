@@ -228,9 +228,9 @@ impl World {
         let ready_file = self.path("ready.json");
         let _ = fs::remove_file(&ready_file);
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        let mut writable: OsString = self.path("rw").into();
-        writable.push(":rw");
-        command.args(["serve", "--listen", listen, "--root"]).arg(writable).arg("--root").arg(self.path("ro"));
+        let mut readable: OsString = self.path("ro").into();
+        readable.push(":ro");
+        command.args(["serve", "--listen", listen, "--root"]).arg(self.path("rw")).arg("--root").arg(readable);
         command.arg("--config").arg(self.path("serve.toml"));
         command.arg("--state-dir").arg(self.path("agent")).arg("--ready-file").arg(&ready_file);
         if !prefix.is_empty() {

@@ -1,10 +1,11 @@
 //! Two hosts: network namespaces joined by two cables, with addresses of both kinds.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::tree::{assert_same, make_awkward};
+use crate::tree::{self, assert_same, make_awkward};
 use crate::world::{Running, World, under, wait_for};
 use crate::{is_missing, run, tried};
 
@@ -74,31 +75,32 @@ fn copy(
     world.run(under(&hosts.at(0), &command)).expect_code(0).summary()
 }
 
-/// There and back through the addresses of the far end.
-fn there_and_back(name: &str, address: &str, any: &str) {
+/// A tree goes there and back through the addresses of the far end.
+fn reached(name: &str, address: &str, any: &str) {
     if cannot_run() {
         return;
     }
     let hosts = Hosts::join(name);
     let mut world = World::still();
-    make_awkward(&world, "source");
     world.start_agent_under(&hosts.at(1), &format!("{any}:{PORT}"));
     let there = |name: &str| world.there_by(&format!("{address}:{PORT}"), name);
-    copy(&world, &hosts, "", &world.here("source/"), &there("rw/tree"));
-    assert_same(&world.path("source"), &world.path("rw/tree"));
-    copy(&world, &hosts, "", &there("rw/tree/"), &world.here("back"));
-    assert_same(&world.path("source"), &world.path("back"));
+    tree::there_and_back(
+        &world,
+        "rw/tree",
+        || drop(copy(&world, &hosts, "", &world.here("source/"), &there("rw/tree"))),
+        || drop(copy(&world, &hosts, "", &there("rw/tree/"), &world.here("back"))),
+    );
     assert!(hosts.carried(1) > 1 << 20, "the data did not go over the cable");
 }
 
 #[test]
 fn a_host_is_reached_by_ipv4() {
-    there_and_back("four", "10.77.1.2", "10.77.1.2");
+    reached("four", "10.77.1.2", "10.77.1.2");
 }
 
 #[test]
 fn a_host_is_reached_by_ipv6() {
-    there_and_back("six", "[fd77:1::2]", "[fd77:1::2]");
+    reached("six", "[fd77:1::2]", "[fd77:1::2]");
 }
 
 #[test]
@@ -192,11 +194,11 @@ fn packets_are_marked() {
     let to = world.there_by(&format!("[fd77:1::2]:{PORT}"), "rw/tree");
     // Experiment 5 is 101000000 with its lowest bit first, activity 14 is 001110.
     let tag = 0b1_0100_0000 << 9 | 14 << 2;
-    let marks = [("--scitag 5:14", TAG_BITS, tag), ("--flow-label 0x6789a", 0xf_ffff, 0x6_789a)];
-    for (n, (option, bits, expected)) in marks.into_iter().enumerate() {
+    let marks = [("--scitag 5:14", TAG_BITS, tag, true), ("--flow-label 0x6789a", 0xf_ffff, 0x6_789a, false)];
+    for (n, (option, bits, expected, differ)) in marks.into_iter().enumerate() {
         let file = world.path(&format!("capture-{n}"));
         let running = capture(&world, &hosts, &file);
-        copy(&world, &hosts, &format!("--dscp cs1 {option}"), &world.here("source/"), &to);
+        copy(&world, &hosts, &format!("--dscp cs1 --streams 4 {option}"), &world.here("source/"), &to);
         running.kill();
         let packets = headers(&file);
         let data: Vec<_> = packets.iter().filter(|(_, length)| *length > 1_000).collect();
@@ -206,5 +208,8 @@ fn packets_are_marked() {
             let (version, class, label) = (word >> 28, word >> 20 & 0xff, word & 0xf_ffff);
             assert_eq!((version, class >> 2, label & bits), (6, 8, expected), "{option}: {word:08x}");
         }
+        // Each stream, also one that carried nothing, has a label of its own if it may.
+        let labels: BTreeSet<u32> = packets.iter().map(|(word, _)| word & 0xf_ffff).collect();
+        assert_eq!(labels.len() > 1, differ, "{option}: {labels:x?}");
     }
 }

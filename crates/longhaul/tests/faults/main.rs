@@ -11,6 +11,7 @@ mod world;
 
 mod crash;
 mod devices;
+mod hooks;
 mod hosts;
 mod link;
 mod power;

@@ -1,6 +1,5 @@
 //! A directory of one's own for each test, and programs that run in it.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -56,10 +55,8 @@ impl Agent {
         fs::create_dir(&root).expect("a directory can be made");
         let ready_file = place.path("ready.json");
         let mut command = place.longhaul("serve --listen 127.0.0.1:0 --state-dir agent --ready-file ready.json --root");
-        let mut written: OsString = root.clone().into();
-        written.push(":rw");
         let log = fs::File::create(place.path("agent.log")).expect("a log can be written");
-        let mut child = command.arg(written).stderr(log).spawn().expect("the program runs");
+        let mut child = command.arg(&root).stderr(log).spawn().expect("the program runs");
         let begin = Instant::now();
         while !ready_file.exists() {
             let ended = child.try_wait().expect("a child can be asked").is_some();

@@ -18,9 +18,12 @@ use serde::{Deserialize, Serialize};
 pub use shares::Shares;
 
 /// What held a session back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
+    /// Nothing that was seen tells.
+    #[default]
+    Unknown,
     /// Reading at the source.
     SourceDisk,
     /// Processors of the source: hashing, sealing, sending.
@@ -47,7 +50,8 @@ pub enum Limit {
 
 impl Limit {
     /// All of them, in the order of their codes.
-    pub const ALL: [Limit; 11] = [
+    pub const ALL: [Limit; 12] = [
+        Limit::Unknown,
         Limit::SourceDisk,
         Limit::SourceCpu,
         Limit::SenderWindow,
@@ -61,22 +65,23 @@ impl Limit {
         Limit::Idle,
     ];
 
-    /// Its number in [`Telemetry::limit`], from 1.
+    /// Its number in [`Telemetry::limit`]; 0 is [`Limit::Unknown`].
     #[must_use]
     pub fn code(self) -> u8 {
-        self as u8 + 1
+        self as u8
     }
 
-    /// The limit of a number in [`Telemetry::limit`]; `None` for 0 and for what this version does not know.
+    /// The limit of a number in [`Telemetry::limit`]; what this version has no name for is unknown.
     #[must_use]
-    pub fn of_code(code: u8) -> Option<Limit> {
-        Limit::ALL.get(usize::from(code).checked_sub(1)?).copied()
+    pub fn of_code(code: u8) -> Limit {
+        Limit::ALL.get(usize::from(code)).copied().unwrap_or_default()
     }
 
     /// Its name in JSON and metrics.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Limit::Unknown => "unknown",
             Limit::SourceDisk => "source_disk",
             Limit::SourceCpu => "source_cpu",
             Limit::SenderWindow => "sender_window",
@@ -99,6 +104,7 @@ impl Limit {
             Limit::SenderWindow | Limit::ReceiverWindow | Limit::NetworkLoss | Limit::NetworkPath => true,
             Limit::SourceCpu | Limit::DestinationCpu => true,
             Limit::SourceDisk | Limit::DestinationDisk | Limit::RateLimit | Limit::Latency | Limit::Idle => false,
+            Limit::Unknown => false,
         }
     }
 }
@@ -244,9 +250,10 @@ const LOSS: PerMille = PerMille::new(1);
 /// | 5 | the receiver's window was closed for most of the time with data | `destination_cpu` or `destination_disk` if those were busy, else `receiver_window` |
 /// | 6 | the send buffer was short for most of the time with data | `source_cpu` if it could not be filled in time, else `sender_window` |
 /// | 7 | a network thread, or a host, had no time left | the fuller of `destination_cpu`, `source_cpu` |
-/// | 8 | the congestion window had room and nothing was lost | `latency` |
-/// | 9 | one segment in a thousand was sent again | `network_loss` |
-/// | 10 | else | `network_path` |
+/// | 8 | the sockets had nothing to send | `unknown` |
+/// | 9 | the congestion window had room and nothing was lost | `latency` |
+/// | 10 | one segment in a thousand was sent again | `network_loss` |
+/// | 11 | else | `network_path` |
 ///
 /// The set point is named only when it was reached: a larger shortfall has another cause.
 #[must_use]
@@ -277,6 +284,9 @@ pub fn attribute(second: &Second) -> Limit {
         (true, true) if source.net > destination.net => return Limit::SourceCpu,
         (true, true) => return Limit::DestinationCpu,
         (false, false) => {}
+    }
+    if tcp.busy.is_zero() {
+        return Limit::Unknown;
     }
     let lossy = PerMille::of(tcp.retransmitted, tcp.segments) >= LOSS;
     match (lossy, tcp.window_full) {

@@ -137,7 +137,7 @@ impl Pacer {
     /// Changes the set point, or lifts it. Apply [`changes`](Pacer::changes) and the
     /// [`allowance`](Pacer::allowance) at once.
     ///
-    /// Credit and debt are kept as time, not bytes: what is left of them (at most 20 ms) is worth the
+    /// Credit and debt are kept as time, not bytes: what is left of them (at most 30 ms) is worth the
     /// same time at the new rate. A set point of zero closes the gate; what the kernel has already
     /// trickles out.
     pub fn set_rate(&mut self, now: Duration, set_point: Option<Rate>) {

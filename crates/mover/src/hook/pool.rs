@@ -9,8 +9,7 @@ use proto::{Entry, RelPath};
 use sys::file::Dir;
 use tokio::sync::mpsc;
 
-use super::{HookError, Moment, Occasion, Site, TIME_MAX, Verdict, run};
-use crate::request::Hooks;
+use super::{HookError, Moment, Occasion, Programs, Site, TIME_MAX, Verdict, run};
 use crate::scan::{SourceRef, entry_of};
 
 /// Hooks of one moment that run at once.
@@ -64,11 +63,12 @@ pub struct HookPool {
 }
 
 impl HookPool {
-    /// Starts the threads; what came of hooks goes to `tell`, and all of them are killed when `stop` turns true.
+    /// Starts the threads; what came of hooks goes to `tell`, and all of them are killed when `stop` turns true. Hooks
+    /// after files that have not begun by then are owed.
     #[must_use]
     pub fn start(
         moment: Moment,
-        hooks: &Hooks,
+        programs: &Programs,
         site: &Site,
         tell: &mpsc::Sender<Done>,
         stop: &Arc<AtomicBool>,
@@ -76,9 +76,9 @@ impl HookPool {
         let (queue, jobs) = bounded::<Box<Job>>(WAITING_MAX);
         let mut threads = Vec::with_capacity(THREADS);
         for n in 0..THREADS {
-            let (hooks, site, tell, stop, jobs) =
-                (hooks.clone(), site.clone(), tell.clone(), stop.clone(), jobs.clone());
-            let work = move || serve(moment, (&hooks, &site), &jobs, &tell, &stop);
+            let (programs, site, tell, stop, jobs) =
+                (programs.clone(), site.clone(), tell.clone(), stop.clone(), jobs.clone());
+            let work = move || serve(moment, (&programs, &site), &jobs, &tell, &stop);
             threads.extend(std::thread::Builder::new().name(format!("lh-hook-{n}")).spawn(work));
         }
         HookPool { queue: Some(queue), threads }
@@ -103,20 +103,22 @@ impl Drop for HookPool {
 
 fn serve(
     moment: Moment,
-    (hooks, site): (&Hooks, &Site),
+    (programs, site): (&Programs, &Site),
     jobs: &Receiver<Box<Job>>,
     tell: &mpsc::Sender<Done>,
     stop: &AtomicBool,
 ) {
     while let Ok(job) = jobs.recv() {
-        if stop.load(std::sync::atomic::Ordering::Relaxed) {
-            return;
-        }
         let Job { index, name, occasion, look } = *job;
-        let verdict = run(hooks, moment, (site, &occasion), stop, TIME_MAX);
-        let entry = look.map(|look| entry_of(&look.root, &look.place, &name, look.preserve_all));
-        if tell.blocking_send(Done { moment, index, name, verdict, entry }).is_err() {
-            return;
+        if stop.load(std::sync::atomic::Ordering::Relaxed) {
+            if moment == Moment::AfterFile {
+                programs.owe(&name);
+            }
+            continue;
         }
+        let verdict = run(&programs.hooks, moment, (site, &occasion), stop, TIME_MAX);
+        let entry = look.map(|look| entry_of(&look.root, &look.place, &name, look.preserve_all));
+        // Nobody hears of it when the session is over; then what waits is owed.
+        let _ = tell.blocking_send(Done { moment, index, name, verdict, entry });
     }
 }

@@ -352,7 +352,7 @@ impl Decider {
 
     fn open_direct(&self, dir: &Dir, temp: &[u8]) -> io::Result<(std::os::fd::OwnedFd, bool)> {
         let file = dir.open_file(temp, OpenFlags { read: true, ..OpenFlags::write() })?;
-        let wanted = self.io == IoChoice::Measure && self.no_direct.get().is_none();
+        let wanted = self.io != IoChoice::Posix && self.no_direct.get().is_none();
         let direct = wanted && set_direct(&file, true).unwrap_or(false);
         if wanted && !direct {
             let _ = self.no_direct.set(());

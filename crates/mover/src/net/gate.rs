@@ -39,6 +39,11 @@ impl Gate {
         self.allowed.store(total.map_or(u64::MAX, |t| t.min(u64::MAX - 1)), Ordering::Relaxed);
     }
 
+    /// True if no set point is in force.
+    pub fn is_open(&self) -> bool {
+        self.allowed.load(Ordering::Relaxed) == u64::MAX
+    }
+
     /// Sets how long the payload of a record may be, so that a record is short against the set point.
     pub fn fit(&self, record_bytes: usize) {
         self.record.store(record_bytes.min(RECORD_PAYLOAD_MAX) as u32, Ordering::Relaxed);

@@ -46,7 +46,7 @@ impl OpenError {
     }
 }
 
-/// Connects a TCP socket with the options that must be set before.
+/// Connects a TCP socket with the options that must be set before; `stream` numbers it for its flow label.
 ///
 /// # Errors
 /// When the address cannot be reached within [`OPEN_TIMEOUT`] or an option is refused.
@@ -54,6 +54,7 @@ pub async fn connect(
     to: SocketAddr,
     bind: Option<IpAddr>,
     settings: &Settings,
+    stream: u16,
 ) -> Result<tokio::net::TcpStream, OpenError> {
     let failed = |e| OpenError::Connect(to, e);
     let socket =
@@ -64,7 +65,7 @@ pub async fn connect(
     if let Some(dscp) = settings.dscp {
         sys::socket::set_dscp(socket.as_fd(), dscp).map_err(failed)?;
     }
-    let labelled = match (to, settings.flow_label) {
+    let labelled = match (to, settings.flow_label.map(|label| label.of_stream(stream))) {
         (SocketAddr::V6(mut to), Some(label)) => {
             sys::socket::set_flow_label(socket.as_fd(), to, label).map_err(failed)?;
             // This socket's address takes it as it stands in the packet, that of `sys` in host order.
@@ -91,7 +92,7 @@ pub async fn dial(
     key: SessionKey,
     id: u16,
 ) -> Result<Opened, OpenError> {
-    let mut stream = connect(to, bind, settings).await?;
+    let mut stream = connect(to, bind, settings, id).await?;
     let mut nonce = [0; 16];
     sys::random::fill(&mut nonce)?;
     let shake = async {

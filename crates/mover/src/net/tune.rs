@@ -3,6 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
+use proto::control::Congestion;
 use units::{Bytes, Rate};
 
 use crate::control::buffers::{Limits, Path, SHORT_PATH, SendBuffer, send_buffer};
@@ -10,20 +11,10 @@ use crate::control::buffers::{Limits, Path, SHORT_PATH, SendBuffer, send_buffer}
 /// Most memory for the send buffers of one session: 400 Gb/s over 100 ms, held while a loss is repaired.
 const SESSION_BUFFERS_MAX: Bytes = Bytes::gib(10);
 
-/// What was chosen for a stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chosen {
-    /// Congestion control in force.
-    pub congestion: Option<String>,
-    /// Why, when the user named none; or why the named one is not in force.
-    pub reason: Option<String>,
-    /// True if what the user named was refused.
-    pub refused: bool,
-}
-
-/// Sets congestion control and send buffer of a stream that will send.
+/// Sets congestion control and send buffer of a stream that will send; gives the congestion control that the kernel
+/// uses then.
 #[must_use]
-pub fn sender(fd: BorrowedFd<'_>, named: Option<&str>, rtt_us: u64, rate: Option<Rate>, streams: u16) -> Chosen {
+pub fn sender(fd: BorrowedFd<'_>, named: Option<&str>, rtt_us: u64, rate: Option<Rate>, streams: u16) -> Congestion {
     let min_rtt = Some(Duration::from_micros(rtt_us));
     let chosen = congestion(fd, named, min_rtt.is_some_and(|rtt| rtt < SHORT_PATH));
     let limits = Limits {
@@ -50,28 +41,25 @@ fn privileged() -> Bytes {
     if sys::process::euid() == 0 { Bytes::MAX } else { Bytes::ZERO }
 }
 
-fn congestion(fd: BorrowedFd<'_>, named: Option<&str>, short: bool) -> Chosen {
+fn congestion(fd: BorrowedFd<'_>, named: Option<&str>, short: bool) -> Congestion {
     let in_force = || sys::socket::congestion(fd).ok();
+    let because = |reason: String| Congestion { name: in_force(), reason: Some(reason), refused: false };
     if let Some(name) = named {
         return match sys::socket::set_congestion(fd, name) {
-            Ok(()) => Chosen { congestion: Some(name.to_owned()), reason: None, refused: false },
+            Ok(()) => Congestion { name: in_force(), reason: None, refused: false },
             Err(error) => {
                 let allowed = sys::socket::allowed_congestion().unwrap_or_default().join(" ");
                 let reason = format!("congestion control {name} cannot be set: {error}; allowed here: {allowed}");
-                Chosen { congestion: in_force(), reason: Some(reason), refused: true }
+                Congestion { reason: Some(reason), refused: true, ..congestion(fd, None, short) }
             }
         };
     }
-    let default = in_force();
-    if default.as_deref() == Some("bbr") && short {
+    if in_force().as_deref() == Some("bbr") && short {
         let reason = "bbr without the fq qdisc is slow on a path this short";
         return match sys::socket::set_congestion(fd, "cubic") {
-            Ok(()) => Chosen { congestion: Some("cubic".to_owned()), reason: Some(reason.to_owned()), refused: false },
-            Err(error) => {
-                let reason = format!("the kernel's default; {reason}, but cubic cannot be set: {error}");
-                Chosen { congestion: default, reason: Some(reason), refused: false }
-            }
+            Ok(()) => because(reason.to_owned()),
+            Err(error) => because(format!("the kernel's default; {reason}, but cubic cannot be set: {error}")),
         };
     }
-    Chosen { congestion: default, reason: Some("the kernel's default".to_owned()), refused: false }
+    because("the kernel's default".to_owned())
 }

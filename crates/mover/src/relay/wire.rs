@@ -96,9 +96,7 @@ fn clean_summary(summary: &mut Summary) {
             (limit, share)
         })
         .collect();
-    plain(&mut summary.io.source);
-    plain(&mut summary.io.destination);
-    summary.congestion.iter_mut().for_each(plain);
+    [&mut summary.congestion, &mut summary.congestion_reason].into_iter().flatten().for_each(plain);
     summary.bytes_text = summary.bytes.to_string();
     // Where files are at the other host is nothing to be shown as a place here.
     summary.digests_file = None;
@@ -139,7 +137,7 @@ mod tests {
             congestion: Some("bbr".into()),
             congestion_reason: None,
         };
-        let limit = Some(crate::control::attribution::Limit::SourceDisk);
+        let limit = crate::control::attribution::Limit::SourceDisk;
         let sent = [
             Event::Started(started),
             Event::Progress(Progress { seconds: 1.5, bytes_done: u64::MAX, limit, ..Progress::default() }),

@@ -34,6 +34,24 @@ pub(super) struct Name {
     pub(super) ino: u64,
     /// If it comes from a list: what the list says of it.
     pub(super) listed: Option<Listed>,
+    /// In a directory that is merged: where it is taken from.
+    pub(super) origin: Option<Origin>,
+}
+
+/// Where a name of a merged directory is taken from.
+#[derive(Debug)]
+pub(super) struct Origin {
+    /// The source that has it; if it is a directory, all that have it as one, the first first.
+    pub(super) sources: Vec<usize>,
+    /// If the name is a source itself: where that is, beneath the root.
+    pub(super) place: Option<Vec<u8>>,
+}
+
+impl Name {
+    /// Where it is, beneath the directory that it is looked at in.
+    fn rel(&self) -> &[u8] {
+        self.origin.as_ref().and_then(|origin| origin.place.as_deref()).unwrap_or(&self.name)
+    }
 }
 
 /// What was found of each of some names, in order.
@@ -122,7 +140,7 @@ impl Slice {
 fn look_at_all(dir: &Dir, names: Vec<Name>, preserve_all: bool) -> Answer {
     let begin = Instant::now();
     let look = |name: Name| {
-        let found = look(dir, &name.name, preserve_all);
+        let found = look(dir, name.rel(), preserve_all);
         (name, found)
     };
     let looked: Looked = names.into_iter().map(look).collect();

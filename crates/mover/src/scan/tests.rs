@@ -1,5 +1,6 @@
 //! On real trees.
 
+mod merge;
 mod order;
 mod what;
 
@@ -157,7 +158,7 @@ fn check(events: &[ScanEvent]) -> usize {
 fn through_protocol(events: &[ScanEvent]) {
     let (chunk_size, small_max) = (4 << 20, 1 << 20);
     let mut source = Source::new(SourceConfig { chunk_size, small_max, reorder_chunks: None });
-    let mut destination = Destination::new(DestinationConfig { chunk_size, small_max, delete: true, links: true });
+    let mut destination = Destination::new(DestinationConfig { chunk_size, delete: true, links: true });
     let mut dirs = BTreeMap::new();
     for event in events {
         if !source.has_room() {

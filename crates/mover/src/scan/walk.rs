@@ -9,7 +9,8 @@ use proto::{EntryKind, RelPath};
 use sys::file::{Dir, Kind, Meta, ReadDir};
 
 use super::look::Look;
-use super::pool::{Looked, Name};
+use super::merge::Merge;
+use super::pool::{Looked, Name, Origin};
 use super::{ScanEvent, Scanner};
 
 /// Names of one directory that are held and sorted at a time (some 10 MB). Larger directories are read and
@@ -22,7 +23,7 @@ pub const SLICE_NAMES_MAX: usize = 128 << 10;
 pub const DIRS_PENDING_MAX: usize = OUTSTANDING_ENTRIES_MAX / 4;
 
 /// Subdirectories that are announced at a time beyond that, so that deep trees get on.
-const DIRS_PER_SLICE_MIN: usize = 16;
+pub(super) const DIRS_PER_SLICE_MIN: usize = 16;
 
 // A path has at most a level for every two bytes: even then all that is pending may be outstanding.
 const _: () = assert!(DIRS_PENDING_MAX + PATH_MAX / 2 * DIRS_PER_SLICE_MIN < OUTSTANDING_ENTRIES_MAX);
@@ -33,14 +34,17 @@ pub const OPEN_DIRS_MAX: usize = 64;
 /// A directory being walked.
 pub(super) struct Frame {
     /// Beneath the destination.
-    path: RelPath,
-    /// Beneath the root.
+    pub(super) path: RelPath,
+    /// The source that it is or is in, and where, beneath the root. Of a merged one its merge knows.
+    source: usize,
     place: Vec<u8>,
     handle: Handle,
     /// Names still to come; `None` after the last.
-    listing: Option<Listing>,
-    complete: bool,
-    listed: bool,
+    pub(super) listing: Option<Listing>,
+    /// If it is merged from several.
+    pub(super) merge: Option<Merge>,
+    pub(super) complete: bool,
+    pub(super) listed: bool,
     /// Announced, not yet walked.
     subdirs: VecDeque<Sub>,
 }
@@ -53,15 +57,26 @@ enum Handle {
     None,
 }
 
-enum Listing {
+pub(super) enum Listing {
     Read(ReadDir),
     Named(Range<usize>),
+    /// What its merge finds.
+    Merged,
 }
 
 /// A directory that is announced.
 pub(super) struct Sub {
     name: Vec<u8>,
     listing: SubListing,
+    /// In a merged directory: the sources that have it.
+    sources: Vec<usize>,
+}
+
+impl Sub {
+    /// What it counts for among those pending.
+    fn weight(&self) -> usize {
+        self.sources.len().max(1)
+    }
 }
 
 /// What of a directory is wanted.
@@ -73,6 +88,34 @@ pub(super) enum SubListing {
 }
 
 impl Frame {
+    fn new(path: RelPath, source: usize, place: Vec<u8>) -> Frame {
+        Frame {
+            path,
+            source,
+            place,
+            handle: Handle::None,
+            listing: None,
+            merge: None,
+            complete: true,
+            listed: false,
+            subdirs: VecDeque::new(),
+        }
+    }
+
+    /// One that is merged.
+    pub(super) fn merged(path: RelPath, merge: Merge) -> Frame {
+        Frame { listing: Some(Listing::Merged), merge: Some(merge), ..Frame::new(path, 0, Vec::new()) }
+    }
+
+    /// Where a name in it is, beneath the root.
+    fn place_of(&self, name: &[u8], origin: Option<&Origin>) -> Vec<u8> {
+        match (&self.merge, origin) {
+            (Some(merge), Some(Origin { place: None, sources })) => below(merge.place(sources[0]), name),
+            (_, Some(Origin { place: Some(place), .. })) => place.clone(),
+            _ => below(&self.place, name),
+        }
+    }
+
     /// Whether it holds a descriptor, for tests of the limit.
     #[cfg(test)]
     pub(super) fn is_open(&self) -> bool {
@@ -86,10 +129,18 @@ impl Scanner {
         if let Some(looked) = self.looker.take() {
             return self.announce(looked);
         }
+        if let Some((source, names)) = self.batches.pop_front() {
+            return self.look_at_batch(source, names);
+        }
         let crowded = self.dirs_pending >= self.dirs_pending_max;
         let frame = self.stack.last_mut().expect("there is a directory");
-        if frame.listing.is_some() && (frame.subdirs.is_empty() || !crowded) {
-            return self.read_slice();
+        match &frame.listing {
+            // Each slice of a merged directory costs a pass over all of it: the more room for it, the fewer.
+            Some(Listing::Merged) if frame.subdirs.is_empty() => return self.merge_slice(),
+            Some(Listing::Read(_) | Listing::Named(_)) if frame.subdirs.is_empty() || !crowded => {
+                return self.read_slice();
+            }
+            _ => {}
         }
         if frame.listing.is_none() && !frame.listed {
             frame.listed = true;
@@ -104,17 +155,16 @@ impl Scanner {
         }
     }
 
-    /// Begins with an announced directory that was opened.
-    pub(super) fn enter(&mut self, opened: io::Result<Dir>, path: RelPath, place: Vec<u8>, listing: SubListing) {
-        let mut frame = Frame {
-            path,
-            place,
-            handle: Handle::None,
-            listing: None,
-            complete: matches!(listing, SubListing::Whole),
-            listed: false,
-            subdirs: VecDeque::new(),
-        };
+    /// Begins with an announced directory of a source that was opened.
+    pub(super) fn enter(
+        &mut self,
+        opened: io::Result<Dir>,
+        source: usize,
+        path: RelPath,
+        place: Vec<u8>,
+        listing: SubListing,
+    ) {
+        let mut frame = Frame { complete: matches!(listing, SubListing::Whole), ..Frame::new(path, source, place) };
         let begun = opened.and_then(|dir| {
             let listing = match listing {
                 SubListing::Whole => Listing::Read(dir.read_dir(b"")?),
@@ -133,7 +183,7 @@ impl Scanner {
         self.close_one_above();
     }
 
-    fn cannot_list(&mut self, path: &RelPath, error: &io::Error) {
+    pub(super) fn cannot_list(&mut self, path: &RelPath, error: &io::Error) {
         if error.kind() == io::ErrorKind::NotFound {
             tracing::debug!("{path}: vanished before it was read");
         } else {
@@ -142,22 +192,36 @@ impl Scanner {
     }
 
     fn descend(&mut self, sub: Sub) {
-        self.dirs_pending -= 1;
+        self.dirs_pending -= sub.weight();
         let parent = self.stack.last().expect("a subdirectory has a parent");
         let path = parent.path.join(&sub.name).expect("was joined when announced");
-        let place = below(&parent.place, &sub.name);
+        if let Some(merge) = &parent.merge {
+            return match sub.sources.as_slice() {
+                [source] => {
+                    let (source, place) = (*source, self.place_in(merge, *source, &sub.name));
+                    let opened = self.open_beneath(source, &place);
+                    self.enter(opened, source, path, place, sub.listing);
+                }
+                sources => {
+                    let parts = sources.iter().map(|source| (*source, self.place_in(merge, *source, &sub.name)));
+                    let merge = Merge::of(parts.collect());
+                    self.stack.push(Frame::merged(path, merge));
+                }
+            };
+        }
+        let (source, place) = (parent.source, below(&parent.place, &sub.name));
         // Named itself, but nothing in it: there is no need to open it.
         if matches!(&sub.listing, SubListing::Named(range) if range.is_empty()) {
             self.ready.push_back(ScanEvent::Listed { path, complete: false });
             return;
         }
         let opened = self.deepest_dir().and_then(|dir| dir.open_dir(&sub.name));
-        self.enter(opened, path, place, sub.listing);
+        self.enter(opened, source, path, place, sub.listing);
     }
 
-    /// Closes the directory that is now too far up, but never the top.
+    /// Closes the directory that is now too far up.
     fn close_one_above(&mut self) {
-        let Some(above) = self.stack.len().checked_sub(OPEN_DIRS_MAX + 1).filter(|at| *at > 0) else { return };
+        let Some(above) = self.stack.len().checked_sub(OPEN_DIRS_MAX + 1) else { return };
         let frame = &mut self.stack[above];
         if let Handle::Open(dir) = &frame.handle
             && let Ok(meta) = Meta::of(dir)
@@ -168,21 +232,19 @@ impl Scanner {
 
     /// The deepest directory, opened again if need be.
     fn deepest_dir(&mut self) -> io::Result<Dir> {
-        let (frame, above) = self.stack.split_last_mut().expect("there is a directory");
+        let frame = self.stack.last().expect("there is a directory");
         let (dev, ino) = match &frame.handle {
             Handle::Open(dir) => return Ok(dir.clone()),
             Handle::Closed(dev, ino) => (*dev, *ino),
             Handle::None => return Err(io::ErrorKind::NotFound.into()),
         };
-        let top = above.first().expect("the top is never closed");
-        let Handle::Open(dir) = &top.handle else { return Err(io::ErrorKind::NotFound.into()) };
-        let rel = &frame.place[top.place.len()..];
-        let dir = dir.open_dir(rel.strip_prefix(b"/").unwrap_or(rel))?;
+        let (source, place) = (frame.source, frame.place.clone());
+        let dir = self.open_beneath(source, &place)?;
         let meta = Meta::of(&dir)?;
         if (meta.dev, meta.ino) != (dev, ino) {
             return Err(io::Error::other("it was replaced while it was read"));
         }
-        frame.handle = Handle::Open(dir.clone());
+        self.stack.last_mut().expect("there is a directory").handle = Handle::Open(dir.clone());
         Ok(dir)
     }
 
@@ -222,8 +284,9 @@ impl Scanner {
             Listing::Named(range) => {
                 let (child, rest) = self.names.first(range.clone(), depth)?;
                 *range = rest;
-                Some(Ok(Name { name: child.name, kind: None, ino: 0, listed: Some(child.listed) }))
+                Some(Ok(Name { name: child.name, kind: None, ino: 0, listed: Some(child.listed), origin: None }))
             }
+            Listing::Merged => None,
         }
     }
 
@@ -245,6 +308,11 @@ impl Scanner {
                 !self.options.filter.matches(&path, kind == Kind::Dir)
             });
         }
+        self.look_in_order(dir, names);
+    }
+
+    /// Has names looked at in the order of the disk.
+    pub(super) fn look_in_order(&mut self, dir: Dir, mut names: Vec<Name>) {
         // Names of one file by bytes, so that it is the same one that comes first in every run.
         names.sort_unstable_by(|a, b| (a.ino, &a.name).cmp(&(b.ino, &b.name)));
         self.looker.give(dir, names);
@@ -269,6 +337,8 @@ impl Scanner {
         let look = match look {
             Ok(look) => look,
             Err(e) if e.kind() == io::ErrorKind::NotFound && name.listed.is_none() => {
+                // In a merged directory it may have kept out the same name of another source.
+                frame.complete &= frame.merge.is_none();
                 return tracing::debug!("{path}: vanished before it was looked at");
             }
             Err(e) => {
@@ -281,15 +351,18 @@ impl Scanner {
         if self.options.filter.matches(&path, is_dir) {
             return;
         }
-        if frame.path.is_root() && self.taken.contains(path.as_bytes()) {
-            return self.error(path, "another source goes to the same place: copy them one after the other".to_owned());
-        }
-        let place = below(&frame.place, &name.name);
+        let place = frame.place_of(&name.name, name.origin.as_ref());
+        let is_source = name.origin.as_ref().is_some_and(|origin| origin.place.is_some());
         if is_dir {
             let listing = name.listed.map_or(SubListing::Whole, |listed| SubListing::Named(listed.inner));
-            frame.subdirs.push_back(Sub { name: name.name, listing });
-            self.dirs_pending += 1;
+            let sources = name.origin.map(|origin| origin.sources).unwrap_or_default();
+            let sub = Sub { name: name.name, listing, sources };
+            self.dirs_pending += sub.weight();
+            frame.subdirs.push_back(sub);
             return self.entry(path, EntryKind::Dir, look, place);
+        }
+        if is_source {
+            return self.named_leaf(path, look, place);
         }
         let lost = beneath(&name);
         if !lost.is_empty() {
@@ -309,7 +382,7 @@ fn beneath(name: &Name) -> String {
     }
 }
 
-fn below(place: &[u8], name: &[u8]) -> Vec<u8> {
+pub(super) fn below(place: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = Vec::with_capacity(place.len() + 1 + name.len());
     path.extend_from_slice(place);
     if !place.is_empty() {
@@ -321,6 +394,6 @@ fn below(place: &[u8], name: &[u8]) -> Vec<u8> {
 
 impl From<sys::file::Entry> for Name {
     fn from(entry: sys::file::Entry) -> Name {
-        Name { name: entry.name, kind: entry.kind, ino: entry.ino, listed: None }
+        Name { name: entry.name, kind: entry.kind, ino: entry.ino, listed: None, origin: None }
     }
 }

@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest;
-use proto::control::{Code, Control, Delegated, Direction, Open, Refusal, Work};
+use proto::control::{Code, Control, Delegated, Direction, Refusal, Work};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
+use super::asked::Asked;
 use super::{Admitted, Server, busy, refuse};
 use crate::link::{self, Link};
 use crate::session::{SECOND, Wire, stopped};
@@ -29,15 +30,21 @@ const PREFIX: &str = "lh1_d";
 pub(super) type Terms = [u8; 32];
 
 /// What a request asks for, if it can be delegated.
-pub(super) fn terms(open: &Open) -> Option<Terms> {
-    let (paths, names, options) = match &open.work {
-        Work::Copy { paths, names, options, .. } | Work::Delegate { paths, names, options } => (paths, names, options),
+pub(super) fn terms(Asked { open, names }: &Asked) -> Option<Terms> {
+    let (paths, options) = match &open.work {
+        Work::Copy { paths, options, .. } | Work::Delegate { paths, options } => (paths, options),
         Work::Memory { .. } | Work::Relay(_) => return None,
     };
     let mut bytes = Vec::new();
     // It came in a frame, so it fits into one.
-    proto::frame::encode(&(open.job, open.direction, paths, names, options), &mut bytes);
-    Some(*blake3::hash(&bytes).as_bytes())
+    proto::frame::encode(&(open.job, open.direction, paths, options), &mut bytes);
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&bytes);
+    for name in &names.list {
+        hasher.update(&(name.as_bytes().len() as u64).to_le_bytes());
+        hasher.update(name.as_bytes());
+    }
+    Some(*hasher.finalize().as_bytes())
 }
 
 /// The answer to a delegated token that asks for something else.
@@ -131,8 +138,8 @@ fn sha256(text: &str) -> [u8; 32] {
 
 impl Server {
     /// Makes a token for whoever asks and keeps it while the connection is open.
-    pub(super) async fn delegate(&self, mut stream: TlsStream<TcpStream>, open: &Open, admitted: Admitted) {
-        let made = self.may_delegate(open, &admitted).and_then(|terms| {
+    pub(super) async fn delegate(&self, mut stream: TlsStream<TcpStream>, asked: &Asked, admitted: Admitted) {
+        let made = self.may_delegate(asked, &admitted).and_then(|terms| {
             let now = Instant::now();
             self.delegations.make(admitted.token, terms, now)
         });
@@ -144,17 +151,18 @@ impl Server {
         if link::write(&mut stream, &Control::Delegated(delegated)).await.is_err() {
             return keep.revoke();
         }
-        tracing::info!(from = %admitted.from, direction = ?open.direction, "delegated to another agent");
+        tracing::info!(from = %admitted.from, direction = ?asked.open.direction, "delegated to another agent");
         if self.held_open(Link::new(stream)).await {
             keep.revoke();
         }
     }
 
     /// Refuses at once what the copy would be refused later.
-    fn may_delegate(&self, open: &Open, admitted: &Admitted) -> Result<Terms, Refusal> {
+    fn may_delegate(&self, asked: &Asked, admitted: &Admitted) -> Result<Terms, Refusal> {
+        let open = &asked.open;
         // One step only: who was let in by a delegated token makes no further ones.
         let Work::Delegate { paths, .. } = &open.work else { return Err(other_terms()) };
-        let terms = terms(open).filter(|_| admitted.terms.is_none()).ok_or_else(other_terms)?;
+        let terms = terms(asked).filter(|_| admitted.terms.is_none()).ok_or_else(other_terms)?;
         if open.direction == Direction::Push && paths.len() != 1 {
             return Err(Refusal { code: Code::Path, text: "a push has one destination".to_owned() });
         }
@@ -195,10 +203,11 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use proto::RelPath;
-    use proto::control::{CopyOptions, Settings};
+    use proto::control::{CopyOptions, Open, Settings};
     use sys::file::Dir;
-    use tokio::sync::watch;
+    use tokio::sync::{Semaphore, watch};
 
+    use super::super::asked::Names;
     use super::*;
     use crate::accept::Hub;
     use crate::request::{Hooks, Limits};
@@ -266,24 +275,24 @@ mod tests {
         assert!(admit(&token).is_err(), "the token of who asked was revoked");
     }
 
-    fn open(direction: Direction, work: Work) -> Open {
+    fn open(direction: Direction, work: Work) -> Asked {
+        with_names(direction, work, &[])
+    }
+
+    fn with_names(direction: Direction, work: Work, names: &[&str]) -> Asked {
         let settings = Settings { streams_max: 4, ..crate::net::open::plain_settings() };
-        Open { job: [1; 16], direction, work, settings }
+        let open = Open { job: [1; 16], direction, work, settings, names: names.len() as u32 };
+        let list = names.iter().map(|name| RelPath::new(*name).expect("a path")).collect();
+        let memory = Arc::new(Semaphore::new(1)).try_acquire_many_owned(0).expect("nothing is taken");
+        Asked { open, names: Names { list, memory } }
     }
 
     fn delegate(path: &[u8]) -> Work {
-        Work::Delegate { paths: vec![path.to_vec()], names: Vec::new(), options: CopyOptions::default() }
+        Work::Delegate { paths: vec![path.to_vec()], options: CopyOptions::default() }
     }
 
     fn copy(path: &[u8], options: CopyOptions) -> Work {
-        Work::Copy {
-            paths: vec![path.to_vec()],
-            names: Vec::new(),
-            options,
-            single: true,
-            source_key: [7; 16],
-            reorder_chunks: None,
-        }
+        Work::Copy { paths: vec![path.to_vec()], options, single: true, source_key: [7; 16], reorder_chunks: None }
     }
 
     #[test]
@@ -299,8 +308,14 @@ mod tests {
         let deleting = CopyOptions { delete: true, ..plain() };
         assert_ne!(asked(Direction::Push, copy(b"/in/x", deleting)), given, "other options");
         let mut other = open(Direction::Push, copy(b"/in/x", plain()));
-        other.job = [2; 16];
+        other.open.job = [2; 16];
         assert_ne!(terms(&other), given, "another job");
+        let named = |names: &[&str]| terms(&with_names(Direction::Push, copy(b"/in/x", plain()), names));
+        let all = [named(&[]), named(&["a", "b"]), named(&["a"]), named(&["ab"]), named(&["a/b"])];
+        assert_eq!(all[0], given);
+        for (n, one) in all.iter().enumerate() {
+            assert!(!all[..n].contains(one), "other names: {n}");
+        }
         assert_eq!(asked(Direction::Push, Work::Memory { duration_ms: 1 }), None);
     }
 

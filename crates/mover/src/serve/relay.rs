@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use proto::RelPath;
 use proto::control::{Bye, Code, Control, Direction, Open, Opened, Refusal, Relay, Settings, Work};
 use proto::limits::RELAY_ADDRESSES_MAX;
 use tokio::net::TcpStream;
@@ -12,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, SemaphorePermit, mpsc};
 use tokio_rustls::TlsStream;
 use units::Bytes;
 
+use super::asked::Asked;
 use super::{JobKey, Room, Server, busy, refuse};
 use crate::accept::Hub;
 use crate::copy::{BUFFER_SHARE, Driver, Early, STREAMS_AUTO_MAX, drive};
@@ -38,6 +40,7 @@ struct Driven<'a> {
     room: Room<'a>,
     budget: Budget<'a>,
     _place: SemaphorePermit<'a>,
+    _names: OwnedSemaphorePermit,
 }
 
 /// Data streams that this end may open, taken from what the agent has.
@@ -60,9 +63,9 @@ impl Budget<'_> {
 
 impl Server {
     /// Drives the copy that is asked for, to its end or until the command is gone.
-    pub(super) async fn relay(&self, mut stream: TlsStream<TcpStream>, open: Open, grant: Arc<dyn Grant>) {
-        let job = open.job;
-        let mut driven = match self.driven(open, &grant).await {
+    pub(super) async fn relay(&self, mut stream: TlsStream<TcpStream>, asked: Asked, grant: Arc<dyn Grant>) {
+        let job = asked.open.job;
+        let mut driven = match self.driven(asked, &grant).await {
             Ok(driven) => driven,
             Err(why) => return refuse(stream, why).await,
         };
@@ -92,14 +95,14 @@ impl Server {
     }
 
     /// Checks what is asked for, as far as that can be done here.
-    async fn driven(&self, open: Open, grant: &Arc<dyn Grant>) -> Result<Driven<'_>, Refusal> {
-        let Open { job, direction, work, settings } = open;
+    async fn driven(&self, asked: Asked, grant: &Arc<dyn Grant>) -> Result<Driven<'_>, Refusal> {
+        let Asked { open: Open { job, direction, work, settings, .. }, names } = asked;
         let Work::Relay(relay) = work else { return Err(protocol("this is no copy between agents")) };
         if !grant.may_relay() {
             let text = "this agent does not drive copies with another one for this token: ask its operator for one made with `longhaul token new --relay`, and for [relay] allow = true";
             return Err(Refusal { code: Code::Denied, text: text.to_owned() });
         }
-        check_paths(&relay, direction, grant)?;
+        check_paths(&relay, &names.list, direction, grant)?;
         let addresses = addresses(&relay)?;
         let place = self.relays.try_acquire().map_err(|_| busy("this agent drives as many copies as it may"))?;
         let (settings, streams) = self.relayed_settings(settings)?;
@@ -114,7 +117,7 @@ impl Server {
         let request = CopyRequest {
             source,
             destination,
-            names: relay.names,
+            names: names.list,
             options: relay.options,
             settings,
             // The hooks of this agent's own configuration.
@@ -124,7 +127,7 @@ impl Server {
             every_file: relay.every_file,
         };
         let address = addresses[0];
-        Ok(Driven { request, met, address, room, budget, _place: place })
+        Ok(Driven { request, met, address, room, budget, _place: place, _names: names.memory })
     }
 
     /// The command's wish within this agent's bounds, and the streams that are set aside for it.
@@ -238,9 +241,13 @@ fn protocol(text: &str) -> Refusal {
 }
 
 /// Says at once what the copy would fail with later.
-fn check_paths(relay: &Relay, direction: Direction, grant: &Arc<dyn Grant>) -> Result<(), Refusal> {
+fn check_paths(relay: &Relay, names: &[RelPath], direction: Direction, grant: &Arc<dyn Grant>) -> Result<(), Refusal> {
     match (direction, relay.paths.as_slice()) {
-        (Direction::Push, paths) => crate::ends::granted_sources(&**grant, paths, relay.names.clone()).map(drop),
+        (Direction::Push, paths) => {
+            // What is asked of a source that names go with, one name asks too.
+            let one = names.iter().take(1).cloned().collect();
+            crate::ends::granted_sources(&**grant, paths, one).map(drop)
+        }
         (Direction::Pull, [path]) => grant.resolve(Direction::Push, path).map(drop),
         (Direction::Pull, _) => Err(Refusal { code: Code::Path, text: "a copy has one destination".to_owned() }),
     }
@@ -266,7 +273,7 @@ fn remote(relay: &Relay, addresses: Vec<SocketAddr>) -> (Remote, Arc<AtomicBool>
         Ok(())
     });
     let label = addresses[0].to_string();
-    (Remote { reach: Reach::Connect(addresses), judge, token: relay.peer.token.clone(), label }, met)
+    (Remote { reach: Reach::Connect(addresses), judge, token: relay.peer.token.clone(), label, gone: None }, met)
 }
 
 /// Why the copy ended, for the command. Whoever may have copies driven could have this agent knock anywhere, so of

@@ -39,20 +39,12 @@ impl Auto {
     }
 
     /// Takes the sample of a second; gives the number of streams to have, if it changes.
-    pub fn second(
-        &mut self,
-        bytes: u64,
-        span: Duration,
-        sample: &Sample,
-        limit: Option<Limit>,
-        wanted: u16,
-    ) -> Option<u16> {
+    pub fn second(&mut self, bytes: u64, span: Duration, sample: &Sample, limit: Limit, wanted: u16) -> Option<u16> {
         let moved = bytes - self.bytes.min(bytes);
         self.bytes = bytes;
         let tuner = self.tuner.as_mut()?;
         let goodput = Bytes::new(moved).checked_over(span).unwrap_or(Goodput::ZERO);
         let loss_ppm = (sample.retransmits_now * 1_000_000 / sample.segments.max(1)).min(1_000_000) as u32;
-        let limit = limit.unwrap_or(Limit::Idle);
         let target =
             tuner.sample(self.begin.elapsed(), &tuner::Sample { goodput, streams: sample.streams, limit, loss_ppm });
         (target != wanted).then_some(target)

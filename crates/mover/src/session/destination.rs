@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use proto::control::{Bye, Control, CopyOptions, FileEnd, Outcome, ToDestination, ToSource};
+use proto::control::{Bye, Control, CopyOptions, FileEnd, Outcome, Telemetry, ToDestination, ToSource};
 use proto::destination::{Action, Decision, Destination};
 use proto::limits::WOULD_DELETE_MAX;
 use proto::{ChunkSet, Entry, RelPath};
@@ -63,7 +63,7 @@ pub struct Setup {
 /// Runs the destination end of a copy to its end.
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let mut setup = setup;
-    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&setup.context), io: String::new() };
+    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&mut setup.context) };
     let patience = Instant::now() + LOCK_PATIENCE;
     let started = loop {
         match Session::start(&mut setup, &mut end) {
@@ -284,6 +284,7 @@ impl Session {
             Control::Refused(why) => return Err(LinkError::Refused(why).into()),
             Control::SetStreams(n) => self.receiving.as_mut().expect("receives until shutdown").set_streams(n),
             Control::SetRate(_) => {}
+            Control::Congestion(congestion) => self.end.outlook.congestion_told(&congestion).await?,
             other => return Err(LinkError::Protocol(format!("unexpected message {other:?}")).into()),
         }
         Ok(())
@@ -308,6 +309,7 @@ impl Session {
                 let event = self.end.tally.problem(path, why.clone());
                 self.tell(Event::File(event)).await;
             }
+            ToDestination::Warning(text) => self.tell(Event::Warning { text: text.clone() }).await,
             ToDestination::Digest { path, size, value } => self.digest(path, *size, value).await,
             ToDestination::ScanDone { .. } => self.end.tally.scanned = true,
             ToDestination::FileEnd { .. } | ToDestination::Listed { .. } | ToDestination::Holes { .. } => {}
@@ -346,6 +348,7 @@ impl Session {
         let window = lanes.enter(&entry.path, device).map_err(|error| SessionError::Os { doing: doing(), error })?;
         if let Some(parcels) = window {
             self.machine.set_window(parcels);
+            self.end.outlook.io = Some(lanes.io());
         }
         Ok(())
     }
@@ -454,10 +457,9 @@ impl Session {
     }
 
     async fn second(&mut self, span: Duration) {
-        let share = self.lanes().busy() * 1000 / (span.as_micros() as u64).max(1);
-        let receiving = self.receiving.as_mut().expect("receives until shutdown");
-        let mut telemetry = receiving.second(span, share.min(1000) as u16, &mut self.end.outlook);
+        let mut telemetry = self.look();
         telemetry.deleted = self.end.tally.deleted;
+        let receiving = self.receiving.as_mut().expect("receives until shutdown");
         let (bytes, streams) = (receiving.bytes(), receiving.streams.len());
         let tuned = receiving.tune(span, &self.end.outlook, Limit::of_code(self.wire.peer.limit));
         if let Some(n) = tuned {
@@ -466,11 +468,17 @@ impl Session {
         if self.wire.link.has_room() {
             self.wire.link.send(Control::Telemetry(telemetry)).await;
         }
+        self.end.outlook.second().await;
         if self.context.events.is_some() {
             self.end.outlook.limit = Limit::of_code(self.wire.peer.limit);
             let progress = self.end.tally.progress(&mut self.end.outlook.clock, bytes, streams, self.end.outlook.limit);
             self.tell(Event::Progress(progress)).await;
         }
+    }
+
+    fn look(&mut self) -> Telemetry {
+        let since = self.lanes().busy();
+        self.receiving.as_mut().expect("receives until shutdown").look(since, &mut self.end.outlook)
     }
 
     async fn steer(&mut self, change: Steer) -> Result<(), SessionError> {
@@ -494,6 +502,7 @@ impl Session {
     /// Ends threads in order (receivers, writers, committer), so that what was received is written and what
     /// was written is in the journal; then removes the journal if the copy is complete.
     async fn shutdown(mut self, result: Result<(), SessionError>) -> (Result<(), SessionError>, End) {
+        let records = self.look().records_checked;
         let receiving = self.receiving.take().expect("taken once");
         let bytes = receiving.bytes();
         let parcels = receiving.parcels();
@@ -557,15 +566,10 @@ impl Session {
                 Err(_) => tracing::error!("the destination is still in use; its journal stays"),
             }
         }
-        let mut telemetry = self.end.outlook.telemetry(bytes, 0, parcels);
+        let mut telemetry = self.end.outlook.telemetry(bytes, records, parcels);
         telemetry.deleted = self.end.tally.deleted;
-        self.end.outlook.received_last(bytes, parcels, self.wire.peer);
-        self.wire.link.send(Control::Telemetry(telemetry)).await;
-        let bye = match &result {
-            Ok(()) => Bye::Done,
-            Err(error) => Bye::Abandoned(error.refusal()),
-        };
-        self.wire.link.send(Control::Bye(bye)).await;
+        self.end.outlook.received_last(bytes, parcels, &self.wire);
+        self.wire.say_goodbye(telemetry, &result).await;
         if result.is_ok() && self.context.driver {
             self.goodbye().await;
         }

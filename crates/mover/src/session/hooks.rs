@@ -63,7 +63,7 @@ impl SessionHooks {
         let site = Site { role, session, root };
         let (tell, done) = mpsc::channel(NEWS_MAX);
         let stop = Arc::new(AtomicBool::new(false));
-        let pool = |moment| hooks.of(moment).map(|_| HookPool::start(moment, hooks, &site, &tell, &stop));
+        let pool = |moment| hooks.of(moment).map(|_| HookPool::start(moment, &programs, &site, &tell, &stop));
         let (before, after) = (pool(Moment::BeforeFile), pool(Moment::AfterFile));
         let mut all = SessionHooks {
             site,
@@ -132,6 +132,19 @@ impl SessionHooks {
         let given = self.pool(moment).is_some_and(|pool| pool.give(job));
         self.waited_for += usize::from(given && moment == Moment::AfterFile);
         given
+    }
+
+    /// Leaves the hook after a file to the next session of the same copy: the file may be in place by then.
+    pub fn owe(&self, path: &RelPath) {
+        if self.after.is_some() {
+            self.programs.owe(path);
+        }
+    }
+
+    /// True, once, if an earlier session has left the hook after a file to this one.
+    #[must_use]
+    pub fn take_owed(&self, path: &RelPath) -> bool {
+        self.after.is_some() && self.programs.take_owed(path)
     }
 
     /// Notes that a hook has ended.

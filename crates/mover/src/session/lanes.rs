@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use proto::control::StorageIo;
 use proto::{Entry, EntryKind};
 
 use super::disks::Disks;
@@ -30,7 +31,7 @@ struct Lane {
     chunks: Option<Sender<Task>>,
     batches: Option<Sender<Task>>,
     threads: Vec<JoinHandle<()>>,
-    io: &'static str,
+    io: StorageIo,
     shared: Arc<read::Shared>,
     /// Parcels that were given to readers and have not come back: each has a frame, or will take one.
     out: usize,
@@ -46,7 +47,7 @@ impl Lane {
         let (chunks, chunk_queue) = bounded(TASKS_MAX);
         let (batches, batch_queue) = bounded(TASKS_MAX);
         let rings = crate::io::rings(shared.io, read::RING_DEPTH, PLAIN_READERS);
-        let io = if rings.iter().all(sys::ring::Ring::is_asynchronous) { "io_uring" } else { "pread" };
+        let io = crate::session::storage_io(&rings);
         let mut lane = Lane::without_threads(shared, chunks, Some(batches), io);
         let number = lane.shared.lane;
         for (n, ring) in rings.into_iter().enumerate() {
@@ -62,7 +63,7 @@ impl Lane {
     /// One thread that reads a pipe.
     fn of_input(shared: Arc<read::Shared>, input: OwnedFd) -> io::Result<Lane> {
         let (chunks, queue) = bounded(TASKS_MAX);
-        let mut lane = Lane::without_threads(shared, chunks, None, "pipe");
+        let mut lane = Lane::without_threads(shared, chunks, None, StorageIo::Pipe);
         lane.spawn("lh-input".to_owned(), &queue, move |shared, queue| InputReader::new(shared, input).run(queue))?;
         Ok(lane)
     }
@@ -71,7 +72,7 @@ impl Lane {
         shared: Arc<read::Shared>,
         chunks: Sender<Task>,
         batches: Option<Sender<Task>>,
-        io: &'static str,
+        io: StorageIo,
     ) -> Lane {
         let (threads, late) = (Vec::new(), VecDeque::new());
         Lane { chunks: Some(chunks), batches, threads, io, shared, out: 0, late, busy_before: 0.into() }
@@ -213,13 +214,10 @@ impl Lanes {
         self.lanes.iter().map(Lane::busy).max().unwrap_or(0)
     }
 
-    /// How files are read; both ways if not all lanes got the better one.
+    /// What files are read with.
     #[must_use]
-    pub fn io(&self) -> String {
-        let mut ways: Vec<&str> = self.lanes.iter().map(|lane| lane.io).collect();
-        ways.sort_unstable();
-        ways.dedup();
-        ways.join(", ")
+    pub fn io(&self) -> StorageIo {
+        super::io_of_all(self.lanes.iter().map(|lane| lane.io))
     }
 }
 
@@ -296,7 +294,9 @@ mod tests {
         assert!(first.iter().all(|lane| *lane < DISKS_MAX), "{first:?}");
         assert!(own.iter().all(|lane| first[usize::from(DISKS_MAX)..].contains(lane)), "not spread: {first:?}");
         assert_eq!(numbers(&mut lanes), first);
-        assert_eq!((lanes.lanes.len(), lanes.io().as_str()), (usize::from(DISKS_MAX), "pread"));
+        assert_eq!((lanes.lanes.len(), lanes.io()), (usize::from(DISKS_MAX), StorageIo::Posix));
+        lanes.lanes[1].io = StorageIo::IoUring;
+        assert_eq!(lanes.io(), StorageIo::Mixed);
         (0..2 * DEVICES_MAX as u64).for_each(|n| _ = lanes.of(&on(100 + n)));
         assert_eq!(lanes.disks.devices(), DEVICES_MAX);
     }

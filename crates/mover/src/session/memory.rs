@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use proto::control::{Bye, Control, Telemetry};
+use proto::control::{Bye, Control, StorageIo};
 
 use super::receiving::{Queues, Receiving, wakers};
 use super::sending::Sending;
@@ -33,24 +33,25 @@ pub async fn send(
     interval: Duration,
     direction: &'static str,
 ) -> (Result<(), SessionError>, End) {
-    let mut end = end(&context);
+    let mut end = end(&mut context);
     // Test data never enter a frame; the pool is as small as it may be.
     let pool = match Pool::new(1, context.settings.chunk_size as usize, Vec::new()) {
         Ok(pool) => pool,
         Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),
     };
     let test = TestData::new(context.settings.chunk_size);
-    let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
-    let mut wire = Wire::new(link, context.limits.timeout);
+    let mut wire = Wire::of(&mut context);
     let mut sending = Sending::new(&mut context, pool, Some(test));
     let mut result = send_until(&mut wire, &mut sending, &mut context, &mut end, duration, interval, direction).await;
     if result.is_ok() {
         sending.finish();
         result = drain(&mut wire, &mut sending).await;
     }
-    let telemetry = sending.last(&wire.peer, &mut end.outlook);
-    wire.link.send(Control::Telemetry(telemetry)).await;
-    finish(wire, &result, &mut end).await;
+    let telemetry = sending.last(&wire.peer, 0, &mut end.outlook);
+    wire.say_goodbye(telemetry, &result).await;
+    while wire.before_goodbye().await.is_some() {}
+    end.outlook.peer = wire.peer;
+    wire.link.close(CLOSE).await;
     let _ = tokio::task::spawn_blocking(move || drop(sending)).await;
     (result, end)
 }
@@ -86,7 +87,9 @@ async fn send_until(
                 }
             },
             opened = sending.streams.next() => {
-                sending.add(opened, &mut end.outlook).await?;
+                if let Some(news) = sending.add(opened, &mut end.outlook).await? {
+                    wire.link.send(news).await;
+                }
                 if begun.is_none() {
                     begun = Some(Instant::now());
                     end.outlook.restart();
@@ -97,9 +100,10 @@ async fn send_until(
                 wire.tick(now).await?;
                 sending.tick(now)?;
                 if now - last >= SECOND {
-                    let telemetry = sending.second(now - last, &wire.peer, 0, &mut end.outlook);
+                    let telemetry = sending.second(&wire.peer, 0, &mut end.outlook);
                     last = now;
                     wire.link.send(Control::Telemetry(telemetry)).await;
+                    end.outlook.second().await;
                     line.second(context, end, sending.bytes()).await;
                 }
                 if begun.is_some_and(|b| now - b >= duration) {
@@ -133,25 +137,13 @@ async fn drain(wire: &mut Wire, sending: &mut Sending) -> Result<(), SessionErro
     Ok(())
 }
 
-/// Says goodbye and waits for the other end's last numbers.
-async fn finish(mut wire: Wire, result: &Result<(), SessionError>, end: &mut End) {
-    let bye = match result {
-        Ok(()) => Bye::Done,
-        Err(error) => Bye::Abandoned(error.refusal()),
-    };
-    wire.link.send(Control::Bye(bye)).await;
-    while wire.before_goodbye().await.is_some() {}
-    end.outlook.peer = wire.peer;
-    wire.link.close(CLOSE).await;
-}
-
 /// Receives until the other end says goodbye.
 pub async fn receive(
     mut context: Context,
     interval: Duration,
     direction: &'static str,
 ) -> (Result<(), SessionError>, End) {
-    let mut end = end(&context);
+    let mut end = end(&mut context);
     let os = |error| SessionError::Os { doing: "getting ready to receive".to_owned(), error };
     // Test data never enter a frame; the pool is as small as it may be.
     let made = wakers().and_then(|w| Ok((Pool::new(1, context.settings.chunk_size as usize, w.clone())?, w)));
@@ -161,19 +153,13 @@ pub async fn receive(
     };
     // Frames of a copy have no place in a test: their queue is closed.
     let queues = Queues { chunks: bounded(0).0, batches: bounded(0).0 };
-    let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
-    let mut wire = Wire::new(link, context.limits.timeout);
+    let mut wire = Wire::of(&mut context);
     let mut receiving = Receiving::new(&mut context, pool, wakers, queues);
     let result = receive_until(&mut wire, &mut receiving, &mut context, &mut end, interval, direction).await;
     let (bytes, parcels) = (receiving.bytes(), receiving.parcels());
-    end.outlook.received_last(bytes, parcels, wire.peer);
-    let telemetry = Telemetry { bytes, parcels_checked: parcels, ..end.outlook.telemetry(bytes, 0, parcels) };
-    wire.link.send(Control::Telemetry(telemetry)).await;
-    let bye = match &result {
-        Ok(()) => Bye::Done,
-        Err(error) => Bye::Abandoned(error.refusal()),
-    };
-    wire.link.send(Control::Bye(bye)).await;
+    let telemetry = receiving.look(0, &mut end.outlook);
+    end.outlook.received_last(bytes, parcels, &wire);
+    wire.say_goodbye(telemetry, &result).await;
     wire.link.close(CLOSE).await;
     context.counters.bytes_in.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
     let _ = tokio::task::spawn_blocking(move || drop(receiving)).await;
@@ -202,6 +188,7 @@ async fn receive_until(
                 Some(Control::Bye(Bye::Abandoned(why))) => return Err(SessionError::Abandoned(why)),
                 Some(Control::Refused(why)) => return Err(LinkError::Refused(why).into()),
                 Some(Control::SetStreams(n)) => receiving.set_streams(n),
+                Some(Control::Congestion(congestion)) => end.outlook.congestion_told(&congestion).await?,
                 _ => {}
             },
             Some(event) = receiving.events.recv() => {
@@ -221,7 +208,7 @@ async fn receive_until(
                 receiving.tick(now)?;
                 if now - last >= SECOND {
                     let span = now - last;
-                    let telemetry = receiving.second(span, 0, &mut end.outlook);
+                    let telemetry = receiving.look(0, &mut end.outlook);
                     last = now;
                     wire.link.send(Control::Telemetry(telemetry)).await;
                     end.outlook.peer = wire.peer;
@@ -229,6 +216,7 @@ async fn receive_until(
                     if let Some(n) = receiving.tune(span, &end.outlook, end.outlook.limit) {
                         wire.link.send(Control::SetStreams(n)).await;
                     }
+                    end.outlook.second().await;
                     line.second(context, end, receiving.bytes()).await;
                 }
             },
@@ -245,8 +233,10 @@ async fn receive_until(
     }
 }
 
-fn end(context: &Context) -> End {
-    End { tally: Tally::default(), outlook: Outlook::new(context), io: "memory".to_owned() }
+fn end(context: &mut Context) -> End {
+    let mut end = End { tally: Tally::default(), outlook: Outlook::new(context) };
+    end.outlook.io = Some(StorageIo::Memory);
+    end
 }
 
 /// The interval lines of a test.

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::bounded;
-use proto::control::{Bye, Control, Outcome, ToDestination, ToSource};
+use proto::control::{Bye, Control, Outcome, StorageIo, Telemetry, ToDestination, ToSource};
 use proto::destination::{Action, Decision, Destination};
 use proto::{ChunkSet, Entry, EntryKind, RelPath};
 use tokio::sync::mpsc;
 
 use super::receiving::{Queues, Receiving, wakers};
-use super::source::{End, small_max};
+use super::source::End;
 use super::tally::Tally;
 use super::{CLOSE, Context, NEWS_MAX, SECOND, SessionError, TICK, Wire, steered, stopped};
 use crate::control::attribution::Limit;
@@ -20,7 +20,7 @@ use crate::event::Event;
 use crate::frame::Pool;
 use crate::io::output::{OutputWriter, REORDER_CHUNKS, Shared};
 use crate::io::write::WriteEvent;
-use crate::link::{Link, LinkError};
+use crate::link::LinkError;
 use crate::net::NetEvent;
 use crate::report::Outlook;
 use crate::request::Steer;
@@ -38,7 +38,8 @@ pub struct Setup {
 /// Copies one file to a pipe.
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let Setup { mut context, output, every_file } = setup;
-    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&context), io: "pipe".to_owned() };
+    let mut end = End { tally: Tally::default(), outlook: Outlook::new(&mut context) };
+    end.outlook.io = Some(StorageIo::Pipe);
     let chunk_size = context.settings.chunk_size;
     // What waits for its turn must leave frames for what is due.
     let frames = (context.memory_bytes / u64::from(chunk_size)).clamp(2 * u64::from(REORDER_CHUNKS), 4096) as usize;
@@ -57,10 +58,8 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     if let Err(error) = spawned {
         return (Err(SessionError::Os { doing: "starting the thread that writes".to_owned(), error }), end);
     }
-    let config =
-        proto::destination::Config { chunk_size, small_max: small_max(chunk_size), delete: false, links: false };
-    let link = std::mem::replace(&mut context.link, Link::closed());
-    let wire = Wire::new(link, context.limits.timeout);
+    let config = proto::destination::Config { chunk_size, delete: false, links: false };
+    let wire = Wire::of(&mut context);
     let queues = Queues { chunks: frames.clone(), batches: frames };
     let receiving = Receiving::new(&mut context, pool, wakers, queues);
     let mut session = Session {
@@ -201,6 +200,7 @@ impl Session {
                         let event = end.tally.problem(path, why.clone());
                         self.tell(Event::File(event)).await;
                     }
+                    ToDestination::Warning(text) => self.tell(Event::Warning { text: text.clone() }).await,
                     ToDestination::Digest { path, size, value } => {
                         self.digest(path, *size, value).await;
                     }
@@ -217,6 +217,7 @@ impl Session {
             Control::Refused(why) => return Err(LinkError::Refused(why).into()),
             Control::SetStreams(n) => self.receiving.set_streams(n),
             Control::SetRate(_) => {}
+            Control::Congestion(congestion) => end.outlook.congestion_told(&congestion).await?,
             other => return Err(LinkError::Protocol(format!("unexpected message {other:?}")).into()),
         }
         Ok(())
@@ -260,10 +261,7 @@ impl Session {
     }
 
     async fn second(&mut self, span: Duration, end: &mut End) {
-        let busy = self.shared.busy_us.load(Ordering::Relaxed);
-        let share = (busy - self.busy_before) * 1000 / (span.as_micros() as u64).max(1);
-        self.busy_before = busy;
-        let telemetry = self.receiving.second(span, share.min(1000) as u16, &mut end.outlook);
+        let telemetry = self.look(end);
         end.outlook.limit = Limit::of_code(self.wire.peer.limit);
         let (bytes, streams) = (self.receiving.bytes(), self.receiving.streams.len());
         if let Some(n) = self.receiving.tune(span, &end.outlook, end.outlook.limit) {
@@ -272,8 +270,15 @@ impl Session {
         if self.wire.link.has_room() {
             self.wire.link.send(Control::Telemetry(telemetry)).await;
         }
+        end.outlook.second().await;
         let progress = end.tally.progress(&mut end.outlook.clock, bytes, streams, end.outlook.limit);
         self.tell(Event::Progress(progress)).await;
+    }
+
+    fn look(&mut self, end: &mut End) -> Telemetry {
+        let busy = self.shared.busy_us.load(Ordering::Relaxed);
+        let since = busy - std::mem::replace(&mut self.busy_before, busy);
+        self.receiving.look(since, &mut end.outlook)
     }
 
     async fn steer(&mut self, change: Steer) -> Result<(), SessionError> {
@@ -302,13 +307,8 @@ impl Session {
 
     async fn close(mut self, result: &Result<(), SessionError>, end: &mut End) {
         let (bytes, parcels) = (self.receiving.bytes(), self.receiving.parcels());
-        let telemetry = end.outlook.telemetry(bytes, 0, parcels);
-        self.wire.link.send(Control::Telemetry(telemetry)).await;
-        let bye = match result {
-            Ok(()) => Bye::Done,
-            Err(error) => Bye::Abandoned(error.refusal()),
-        };
-        self.wire.link.send(Control::Bye(bye)).await;
+        let telemetry = self.look(end);
+        self.wire.say_goodbye(telemetry, result).await;
         if result.is_ok() {
             while let Some(message) = self.wire.before_goodbye().await {
                 if let Control::Source(ToDestination::Digest { path, size, value }) = message {
@@ -316,7 +316,7 @@ impl Session {
                 }
             }
         }
-        end.outlook.received_last(bytes, parcels, self.wire.peer);
+        end.outlook.received_last(bytes, parcels, &self.wire);
         self.wire.link.close(CLOSE).await;
         let receiving = self.receiving;
         let _ = tokio::task::spawn_blocking(move || drop(receiving)).await;

@@ -17,7 +17,7 @@ use crate::control::attribution::Limit;
 use crate::frame::{Frame, Pool};
 use crate::net::receiver::{RecvThread, Shared};
 use crate::net::{NetEvent, NetStats, Opened};
-use crate::report::Outlook;
+use crate::report::{LOOK_MIN, Load, Outlook};
 
 /// Threads and streams of a receiving end.
 pub struct Receiving {
@@ -29,6 +29,7 @@ pub struct Receiving {
     threads: Vec<RecvThread>,
     wakers: Vec<Waker>,
     before: (u64, u64),
+    looked: Instant,
     auto: Auto,
 }
 
@@ -67,7 +68,8 @@ impl Receiving {
         let ways = std::mem::replace(&mut context.ways, Ways::Dial { to: Vec::new(), from: Vec::new() });
         let wanted = auto.first(context.settings.streams_max);
         let streams = Streams::new(ways, context.session, context.key.clone(), context.settings.clone(), wanted);
-        Receiving { streams, events, shared, threads: Vec::new(), wakers, before: (0, 0), auto }
+        let looked = Instant::now();
+        Receiving { streams, events, shared, threads: Vec::new(), wakers, before: (0, 0), looked, auto }
     }
 
     /// Takes a stream that was opened.
@@ -119,7 +121,7 @@ impl Receiving {
     }
 
     /// The number of streams to have from now on, if it changes; the sender must hear of it.
-    pub fn tune(&mut self, span: Duration, outlook: &Outlook, limit: Option<Limit>) -> Option<u16> {
+    pub fn tune(&mut self, span: Duration, outlook: &Outlook, limit: Limit) -> Option<u16> {
         let bytes = self.bytes();
         let n = self
             .auto
@@ -138,20 +140,26 @@ impl Receiving {
         streams
     }
 
-    /// One second is over: telemetry for the other end.
-    pub fn second(&mut self, span: Duration, disk_busy: u16, outlook: &mut Outlook) -> Telemetry {
+    /// One second is over, or the last one not quite: telemetry for the other end. `disk_busy_us` is for how long the
+    /// writers were busy since the last look, on the mean.
+    pub fn look(&mut self, disk_busy_us: u64, outlook: &mut Outlook) -> Telemetry {
+        let now = Instant::now();
+        let span = now - std::mem::replace(&mut self.looked, now);
         let load = |n: &AtomicU64| n.load(Ordering::Relaxed);
         let stats = &self.shared.stats;
         let (busy, starved) = (load(&stats.busy_us), load(&stats.starved_us));
         let threads = self.threads.len().max(1) as u64;
-        let per_mille = |us: u64| (us * 1000 / threads / (span.as_micros() as u64).max(1)).min(1000) as u16;
+        let per_mille = |us: u64| (us * 1000 / (span.as_micros() as u64).max(1)).min(1000) as u16;
+        if span >= LOOK_MIN {
+            outlook.load = Load {
+                net: per_mille((busy - self.before.0) / threads),
+                disk: per_mille(disk_busy_us),
+                starved: per_mille((starved - self.before.1) / threads),
+            };
+            self.before = (busy, starved);
+        }
         let sample = self.streams.sample();
         outlook.received(load(&stats.bytes), sample, self.streams.buffer_bytes());
-        let mut telemetry = outlook.telemetry(load(&stats.bytes), load(&stats.records), load(&stats.parcels));
-        telemetry.net_busy = per_mille(busy - self.before.0);
-        telemetry.starved = per_mille(starved - self.before.1);
-        telemetry.disk_busy = disk_busy;
-        self.before = (busy, starved);
-        telemetry
+        outlook.telemetry(load(&stats.bytes), load(&stats.records), load(&stats.parcels))
     }
 }

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
-use proto::control::Telemetry;
+use proto::control::{Control, Telemetry};
 use tokio::sync::mpsc;
 use units::Rate;
 
 use super::auto::Auto;
-use super::streams::{Streams, Ways};
+use super::streams::{Sample, Streams, Ways};
 use super::{Context, NEWS_MAX, SessionError};
 use crate::control::pace::{Pacer, Reading};
 use crate::frame::{Frame, Pool};
@@ -41,8 +41,10 @@ pub struct Sending {
     begin: Instant,
     congestion: Option<String>,
     before: Before,
+    looked: Instant,
     auto: Auto,
     rate_max_bps: Option<u64>,
+    driver: bool,
 }
 
 #[derive(Default)]
@@ -99,23 +101,25 @@ impl Sending {
             begin,
             congestion: context.settings.congestion.clone(),
             before: Before::default(),
+            looked: begin,
             auto,
             rate_max_bps: context.rate_max_bps,
+            driver: context.driver,
         }
     }
 
-    /// Takes a stream that was opened.
+    /// Takes a stream that was opened; gives its congestion control if that is news for a far end that drives.
     ///
     /// # Errors
     /// When no thread can be had for it.
-    pub async fn add(&mut self, opened: Opened, outlook: &mut Outlook) -> Result<(), SessionError> {
+    pub async fn add(&mut self, opened: Opened, outlook: &mut Outlook) -> Result<Option<Control>, SessionError> {
         let fd = opened.socket.as_fd();
         let rtt = sys::socket::tcp_info(fd).map_or(0, |i| u64::from(i.rtt_us));
-        let chosen = {
+        let congestion = {
             let rate = self.paced.lock().expect("no panic under the lock").pacer.set_point();
             crate::net::tune::sender(fd, self.congestion.as_deref(), rtt, rate, self.streams.wanted)
         };
-        outlook.congestion(chosen).await;
+        let is_news = outlook.congestion(&congestion).await && !self.driver;
         let reading = reading(opened.id, &opened.socket, false);
         self.paced.lock().expect("no panic under the lock").pacer.add(reading);
         self.apply_pacing();
@@ -128,7 +132,7 @@ impl Sending {
         }
         let n = usize::from(opened.id) % self.threads.len();
         self.threads[n].add(opened);
-        Ok(())
+        Ok(is_news.then_some(Control::Congestion(congestion)))
     }
 
     /// Queues a parcel for whichever stream is free first.
@@ -218,19 +222,43 @@ impl Sending {
         }
     }
 
-    /// One second is over: samples, telemetry, attribution.
-    pub fn second(&mut self, span: Duration, peer: &Telemetry, disk_busy_us: u64, outlook: &mut Outlook) -> Telemetry {
+    /// One second is over: looks, and tunes the number of streams by what was seen.
+    pub fn second(&mut self, peer: &Telemetry, disk_busy_us: u64, outlook: &mut Outlook) -> Telemetry {
+        let (sample, span) = self.look(peer, disk_busy_us, outlook);
+        if self.streams.dials()
+            && let Some(n) = self.auto.second(self.bytes(), span, &sample, outlook.limit, self.streams.wanted)
+        {
+            tracing::debug!(streams = n, "number of streams");
+            self.have_streams(n);
+        }
+        self.telemetry(outlook)
+    }
+
+    /// The last telemetry of the session, which tells of what there is of the last second.
+    pub fn last(&mut self, peer: &Telemetry, disk_busy_us: u64, outlook: &mut Outlook) -> Telemetry {
+        self.look(peer, disk_busy_us, outlook);
+        self.telemetry(outlook)
+    }
+
+    /// Looks at everything since the last look, and says what limited it.
+    fn look(&mut self, peer: &Telemetry, disk_busy_us: u64, outlook: &mut Outlook) -> (Sample, Duration) {
+        let now = Instant::now();
+        let span = now - std::mem::replace(&mut self.looked, now);
         let stats = &self.shared.stats;
         let load = |n: &std::sync::atomic::AtomicU64| n.load(Ordering::Relaxed);
-        let held = self.paced.lock().expect("no panic under the lock").pacer.held();
+        let (held, set_point) = {
+            let pacer = &self.paced.lock().expect("no panic under the lock").pacer;
+            (pacer.held(), pacer.set_point())
+        };
         let now = Before {
             busy_us: load(&stats.busy_us),
             gated_us: load(&stats.gated_us),
             starved_us: load(&stats.starved_us),
             held,
         };
+        let sample = self.streams.sample();
         let threads = self.threads.len().max(1) as u64;
-        let second = SendSecond {
+        let mut second = SendSecond {
             span,
             net_busy_us: (now.busy_us - self.before.busy_us) / threads,
             gated_us: (now.gated_us - self.before.gated_us) / threads,
@@ -240,16 +268,13 @@ impl Sending {
             outstanding: self.shared.test.is_some() || self.pool.free() < self.pool.count(),
         };
         self.before = now;
-        let sample = self.streams.sample();
+        second.book_sleep(&sample);
+        if let Some(set_point) = set_point {
+            second.book_held(&sample, set_point);
+        }
         outlook.sent(load(&stats.bytes), sample, self.streams.buffer_bytes());
         outlook.attribute(&second, &sample, peer);
-        if self.streams.dials()
-            && let Some(n) = self.auto.second(load(&stats.bytes), span, &sample, outlook.limit, self.streams.wanted)
-        {
-            tracing::debug!(streams = n, "number of streams");
-            self.have_streams(n);
-        }
-        self.telemetry(outlook)
+        (sample, span)
     }
 
     fn telemetry(&self, outlook: &Outlook) -> Telemetry {
@@ -259,14 +284,6 @@ impl Sending {
             stats.records.load(Ordering::Relaxed),
             stats.parcels.load(Ordering::Relaxed),
         )
-    }
-
-    /// The last telemetry of the session.
-    pub fn last(&mut self, peer: &Telemetry, outlook: &mut Outlook) -> Telemetry {
-        let sample = self.streams.sample();
-        outlook.sent(self.bytes(), sample, self.streams.buffer_bytes());
-        outlook.peer = *peer;
-        self.telemetry(outlook)
     }
 }
 
@@ -282,6 +299,7 @@ fn reading(id: u16, socket: &std::net::TcpStream, queued: bool) -> Reading {
             stream: id,
             sent_bytes: info.bytes_sent,
             retransmitted_bytes: info.bytes_retrans,
+            packets: info.data_segs_out,
             mss_bytes: info.snd_mss,
             waiting_bytes: u64::from(info.notsent_bytes),
             header_bytes,

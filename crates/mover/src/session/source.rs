@@ -74,15 +74,13 @@ pub struct End {
     pub tally: Tally,
     /// Rates, limits, retransmits.
     pub outlook: Outlook,
-    /// How storage was read or written.
-    pub io: String,
 }
 
 /// Runs the source end of a copy to its end. What came of it is in the second part also when it failed.
 pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let Setup { mut context, from, options, reorder_chunks, every_file } = setup;
     let (news, news_inbox) = mpsc::channel(NEWS_MAX);
-    let end = End { tally: Tally::default(), outlook: Outlook::new(&context), io: String::new() };
+    let end = End { tally: Tally::default(), outlook: Outlook::new(&mut context) };
     let filter = match Filter::new(&options.filters) {
         Ok(filter) => filter,
         Err(error) => return (Err(SessionError::Fatal(error.to_string())), end),
@@ -127,8 +125,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         Err(error) => return (Err(SessionError::Os { doing: "starting readers".to_owned(), error }), end),
     };
     let machine = Source::new(proto::source::Config { chunk_size, small_max: small_max(chunk_size), reorder_chunks });
-    let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
-    let wire = Wire::new(link, context.limits.timeout);
+    let wire = Wire::of(&mut context);
     let sending = Sending::new(&mut context, pool, None);
     let mut session = Session {
         machine,
@@ -161,8 +158,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let result = session.run().await;
     session.shutdown(&result).await;
     stop.store(true, Ordering::Relaxed);
-    let Session { mut end, readers, sending, hooks, .. } = session;
-    end.io = readers.io();
+    let Session { end, readers, sending, hooks, .. } = session;
     hooks.finish().await;
     // Threads end when their queues close; joining them keeps the runtime's thread free of surprises.
     let _ = tokio::task::spawn_blocking(move || {
@@ -239,7 +235,11 @@ impl Session {
                 message = self.wire.link.recv() => self.hear(message?).await?,
                 news = self.news.recv() => self.read(news.expect("readers hold a sender")).await,
                 event = self.sending.events.recv() => self.network(event.expect("senders hold a sender")),
-                opened = self.sending.streams.next() => self.sending.add(opened, &mut self.end.outlook).await?,
+                opened = self.sending.streams.next() => {
+                    if let Some(news) = self.sending.add(opened, &mut self.end.outlook).await? {
+                        self.wire.link.send(news).await;
+                    }
+                }
                 Some(done) = self.hooks.done.recv() => self.hooked(done).await?,
                 event = scan::scan_next(&mut self.scanned), if scan_room => self.scan(event).await,
                 _ = tick.tick() => self.tick().await?,
@@ -346,7 +346,11 @@ impl Session {
                 self.tell(Event::File(event)).await;
             }
             Some(ScanEvent::Warning { path, why }) => {
-                self.tell(Event::Warning { text: format!("{path}: {why}") }).await
+                let text = format!("{path}: {why}");
+                if !self.context.driver {
+                    self.wire.link.send(Control::Source(ToDestination::Warning(text.clone()))).await;
+                }
+                self.tell(Event::Warning { text }).await;
             }
             None => {
                 self.scanned = None;
@@ -506,7 +510,7 @@ impl Session {
             self.tell(Event::File(event)).await;
         }
         let Some(file) = self.files.get(&index).cloned() else { return };
-        self.note_done(index, &outcome);
+        self.note_done(&file, &outcome);
         let done = matches!(outcome, Outcome::Placed | Outcome::Equal);
         let Some(kind) = self.digest.filter(|_| done) else {
             self.files.remove(&index);
@@ -552,13 +556,13 @@ impl Session {
     }
 
     async fn second(&mut self, now: Instant) {
-        let span = now.duration_since(self.last_second);
         self.last_second = now;
         let busy = self.readers.busy();
-        let telemetry = self.sending.second(span, &self.wire.peer, busy, &mut self.end.outlook);
+        let telemetry = self.sending.second(&self.wire.peer, busy, &mut self.end.outlook);
         if self.wire.link.has_room() {
             self.wire.link.send(Control::Telemetry(telemetry)).await;
         }
+        self.end.outlook.second().await;
         if self.context.events.is_some() {
             let moved = self.sending.bytes();
             let progress = self.end.tally.progress(
@@ -587,13 +591,9 @@ impl Session {
 
     async fn shutdown(&mut self, result: &Result<(), SessionError>) {
         self.settle(result).await;
-        let last = self.sending.last(&self.wire.peer, &mut self.end.outlook);
-        self.wire.link.send(Control::Telemetry(last)).await;
-        let bye = match result {
-            Ok(()) => Bye::Done,
-            Err(error) => Bye::Abandoned(error.refusal()),
-        };
-        self.wire.link.send(Control::Bye(bye)).await;
+        self.end.outlook.io = Some(self.readers.io());
+        let last = self.sending.last(&self.wire.peer, self.readers.busy(), &mut self.end.outlook);
+        self.wire.say_goodbye(last, result).await;
         let link = std::mem::replace(&mut self.wire.link, crate::link::Link::closed());
         link.close(CLOSE).await;
         self.settle_failed(result).await;

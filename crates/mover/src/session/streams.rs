@@ -65,6 +65,8 @@ pub struct Streams {
     lost: u32,
     /// Segments sent again on streams that are closed.
     closed_retransmits: u64,
+    /// What streams that were closed did since the last sample.
+    ended: Sample,
 }
 
 /// What all streams together did between two samples.
@@ -86,6 +88,8 @@ pub struct Sample {
     pub min_rtt_us: u64,
     /// Sum of congestion windows, bytes.
     pub cwnd_bytes: u64,
+    /// Streams that were open in the interval.
+    pub seen: u64,
     /// Sums over streams in the interval, µs.
     pub busy_us: u64,
     /// Waiting for the receiver's window.
@@ -96,6 +100,30 @@ pub struct Sample {
     pub acked: u64,
     /// Segment size of the path, bytes.
     pub mss: u32,
+}
+
+impl Live {
+    /// Reads the socket. One that is closed has its last numbers.
+    fn look(&mut self) {
+        if let Ok(info) = sys::socket::tcp_info(self.socket.as_fd()) {
+            self.before = std::mem::replace(&mut self.info, info);
+        }
+    }
+}
+
+impl Sample {
+    /// Adds what a stream did between its last two looks.
+    fn add(&mut self, live: &Live) {
+        let (now, was) = (&live.info, &live.before);
+        self.seen += 1;
+        self.mss = now.snd_mss;
+        self.retransmits_now += u64::from(now.total_retrans.saturating_sub(was.total_retrans));
+        self.segments += u64::from(now.segs_out.wrapping_sub(was.segs_out));
+        self.busy_us += now.busy_time_us.saturating_sub(was.busy_time_us);
+        self.rwnd_limited_us += now.rwnd_limited_us.saturating_sub(was.rwnd_limited_us);
+        self.sndbuf_limited_us += now.sndbuf_limited_us.saturating_sub(was.sndbuf_limited_us);
+        self.acked += now.bytes_acked.saturating_sub(was.bytes_acked);
+    }
 }
 
 impl Streams {
@@ -119,6 +147,7 @@ impl Streams {
             last_failure: String::new(),
             lost: 0,
             closed_retransmits: 0,
+            ended: Sample::default(),
         }
     }
 
@@ -195,7 +224,9 @@ impl Streams {
 
     /// A stream is closed; `why` if not in good order.
     pub fn closed(&mut self, id: u16, why: Option<&str>) {
-        if let Some(live) = self.live.remove(&id) {
+        if let Some(mut live) = self.live.remove(&id) {
+            live.look();
+            self.ended.add(&live);
             self.closed_retransmits += u64::from(live.info.total_retrans);
         }
         if let Some(why) = why {
@@ -230,24 +261,17 @@ impl Streams {
 
     /// Reads all sockets.
     pub fn sample(&mut self) -> Sample {
-        let mut sample =
-            Sample { streams: self.len(), lost: self.lost, retransmits: self.closed_retransmits, ..Sample::default() };
+        let ended = std::mem::take(&mut self.ended);
+        let mut sample = Sample { streams: self.len(), lost: self.lost, retransmits: self.closed_retransmits, ..ended };
         for live in self.live.values_mut() {
-            let Ok(info) = sys::socket::tcp_info(live.socket.as_fd()) else { continue };
-            live.before = std::mem::replace(&mut live.info, info);
-            let (now, was) = (&live.info, &live.before);
+            live.look();
+            sample.add(live);
+            let now = &live.info;
             sample.retransmits += u64::from(now.total_retrans);
-            sample.retransmits_now += u64::from(now.total_retrans.saturating_sub(was.total_retrans));
-            sample.segments += u64::from(now.segs_out.wrapping_sub(was.segs_out));
             sample.rtt_us += u64::from(now.rtt_us);
             let least = u64::from(now.min_rtt_us);
             sample.min_rtt_us = if sample.min_rtt_us == 0 { least } else { sample.min_rtt_us.min(least) };
             sample.cwnd_bytes += u64::from(now.snd_cwnd) * u64::from(now.snd_mss);
-            sample.busy_us += now.busy_time_us.saturating_sub(was.busy_time_us);
-            sample.rwnd_limited_us += now.rwnd_limited_us.saturating_sub(was.rwnd_limited_us);
-            sample.sndbuf_limited_us += now.sndbuf_limited_us.saturating_sub(was.sndbuf_limited_us);
-            sample.acked += now.bytes_acked.saturating_sub(was.bytes_acked);
-            sample.mss = now.snd_mss;
         }
         sample.rtt_us /= u64::from(sample.streams.max(1));
         sample

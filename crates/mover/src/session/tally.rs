@@ -122,7 +122,7 @@ impl Tally {
 
     /// The progress line.
     #[must_use]
-    pub fn progress(&self, clock: &mut Clock, moved: u64, streams: u16, limit: Option<Limit>) -> Progress {
+    pub fn progress(&self, clock: &mut Clock, moved: u64, streams: u16, limit: Limit) -> Progress {
         let (seconds, rate, mean) = clock.tick(moved);
         let done = self.done();
         let left = self.bytes_total.saturating_sub(done);

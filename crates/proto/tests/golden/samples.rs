@@ -2,9 +2,9 @@
 //! until it is named there, and then it belongs in the list above.
 
 use proto::control::{
-    Bye, Code, Control, CopyOptions, Delegated, DigestKind, Direction, FileEnd, FilterRule, Hello, Open, Opened,
-    Outcome, Overwrite, Peer, Refusal, Relay, Settings, Telemetry, ToDestination, ToSource, Want, Wanted, Welcome,
-    Work,
+    Bye, Code, Congestion, Control, CopyOptions, Delegated, DigestKind, Direction, FileEnd, FilterRule, FlowLabel,
+    Hello, Open, Opened, Outcome, Overwrite, Peer, Refusal, Relay, Settings, StorageIo, Telemetry, ToDestination,
+    ToSource, Want, Wanted, Welcome, Work,
 };
 use proto::journal::{Record, VERSION};
 use proto::seal::Protection;
@@ -22,7 +22,10 @@ fn session() -> Vec<(&'static str, Control)> {
     let refusal = |code, text: &str| Refusal { code, text: text.into() };
     let program = || "longhaul 0.1.0".to_owned();
     let hello = Hello { versions: (1, 1), token: "t0k3n".into(), program: program(), reverse: false };
-    let open = |direction, work| Control::Open(Open { job: [0xa1; 16], direction, work, settings: settings() });
+    let names = vec![path("a/b"), path("c")];
+    let open = |direction, work| {
+        Control::Open(Open { job: [0xa1; 16], direction, work, settings: settings(), names: names.len() as u32 })
+    };
     vec![
         ("Hello", Control::Hello(hello)),
         ("Welcome", Control::Welcome(Welcome { version: 1, program: program() })),
@@ -49,12 +52,18 @@ fn session() -> Vec<(&'static str, Control)> {
         ("Bye Done", Control::Bye(Bye::Done)),
         ("Bye Abandoned", Control::Bye(Bye::Abandoned(refusal(Code::Stopping, "later")))),
         ("Delegated", Control::Delegated(Delegated { token: "t0k3n".into(), grace_ms: 120_000 })),
+        ("Names", Control::Names(names.clone())),
+        ("Congestion", Control::Congestion(congestion())),
     ]
 }
 
+fn congestion() -> Congestion {
+    Congestion { name: Some("cubic".into()), reason: Some("no".into()), refused: true }
+}
+
 fn copy() -> Work {
-    let (paths, names) = (vec![b"/data/".to_vec()], vec![path("a/b")]);
-    Work::Copy { paths, names, options: options(), single: false, source_key: [0xb2; 16], reorder_chunks: Some(4) }
+    let paths = vec![b"/data/".to_vec()];
+    Work::Copy { paths, options: options(), single: false, source_key: [0xb2; 16], reorder_chunks: Some(4) }
 }
 
 fn relay() -> Work {
@@ -64,12 +73,12 @@ fn relay() -> Work {
         token: "t0k3n".into(),
         paths: vec![b"/in".to_vec()],
     };
-    let (paths, names) = (vec![b"/data/".to_vec()], vec![path("a/b")]);
-    Work::Relay(Relay { paths, names, options: CopyOptions::default(), every_file: true, peer })
+    let paths = vec![b"/data/".to_vec()];
+    Work::Relay(Relay { paths, options: CopyOptions::default(), every_file: true, peer })
 }
 
 fn delegate() -> Work {
-    Work::Delegate { paths: vec![b"/in".to_vec()], names: Vec::new(), options: CopyOptions::default() }
+    Work::Delegate { paths: vec![b"/in".to_vec()], options: CopyOptions::default() }
 }
 
 fn options() -> CopyOptions {
@@ -93,7 +102,7 @@ fn settings() -> Settings {
         congestion: Some("bbr".into()),
         rate_bps: Some(10_000_000_000),
         dscp: Some(8),
-        flow_label: None,
+        flow_label: Some(FlowLabel { first: 0x3_0044, entropy: 0xc_0103 }),
     }
 }
 
@@ -125,6 +134,7 @@ fn telemetry() -> Telemetry {
         retransmits: 12,
         rtt_us: 100_000,
         cwnd_bytes: 1 << 30,
+        io: Some(StorageIo::IoUring),
     }
 }
 
@@ -147,6 +157,7 @@ fn to_destination() -> Vec<(&'static str, ToDestination)> {
         ("Restart", ToDestination::Restart { index: 1, entry: entries().remove(1) }),
         ("Digest", ToDestination::Digest { path: path("a/b"), size: 300, value: "0a1b2c3d".into() }),
         ("Holes", ToDestination::Holes { index: 1, chunks }),
+        ("SourceWarning", ToDestination::Warning(why())),
     ]
 }
 
@@ -215,11 +226,11 @@ fn listed(message: &Control) {
         }
         Control::Source(ToDestination::Problem { .. } | ToDestination::Restart { .. }) => {}
         Control::Source(ToDestination::Digest { .. }) => {}
-        Control::Source(ToDestination::Holes { .. }) => {}
+        Control::Source(ToDestination::Holes { .. } | ToDestination::Warning(_)) => {}
         Control::Destination(ToSource::Wants(_) | ToSource::Landed(_) | ToSource::Repair(_) | ToSource::Done(_)) => {}
         Control::Destination(ToSource::WouldDelete(_) | ToSource::Warning(_) | ToSource::Window(_)) => {}
         Control::Telemetry(_) | Control::SetRate(_) | Control::SetStreams(_) => {}
-        Control::Ping(_) | Control::Pong(_) => {}
+        Control::Ping(_) | Control::Pong(_) | Control::Congestion(_) | Control::Names(_) => {}
         Control::Bye(Bye::Done | Bye::Abandoned(_)) => {}
     }
 }

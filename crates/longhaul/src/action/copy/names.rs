@@ -6,11 +6,10 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use proto::RelPath;
+use proto::limits::NAMES_MAX;
 
 use crate::exit::{as_usage, usage};
 
-/// Names in one list; a longer list is a tree to be named by its directory, or several copies.
-const NAMES_MAX: usize = 4_000_000;
 /// Bytes of one name with its end; a longer one is no path.
 const NAME_BYTES_MAX: u64 = proto::limits::PATH_MAX as u64 + 16;
 

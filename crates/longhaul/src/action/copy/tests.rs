@@ -72,7 +72,7 @@ fn what_is_said_is_what_the_mover_gets() {
         (copy.settings.rate_bps, copy.settings.streams_max, copy.settings.dscp),
         (Some(8_000_000_000), 4, Some(1))
     );
-    assert_eq!(copy.settings.flow_label.unwrap() & !0xC0103, 0x20004);
+    assert_eq!(copy.settings.flow_label.unwrap().first & !0xC0103, 0x20004);
     assert_eq!(copy.limits.memory, units::Bytes::mib(512));
     let plain = checked("a lh://h/x").unwrap();
     assert_eq!(

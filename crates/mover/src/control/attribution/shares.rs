@@ -15,7 +15,7 @@ use super::Limit;
 /// shares.add(Limit::NetworkPath, Duration::from_secs(8));
 /// shares.add(Limit::SourceDisk, Duration::from_secs(2));
 /// assert_eq!(shares.shares()["network_path"], 0.8);
-/// assert_eq!(shares.dominant(), Some(Limit::NetworkPath));
+/// assert_eq!(shares.dominant(), Limit::NetworkPath);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shares {
@@ -39,10 +39,11 @@ impl Shares {
         self.times.iter().map(|(limit, time)| (limit.name().to_owned(), share(time))).collect()
     }
 
-    /// The limit of the longest time; having nothing to do only if there was nothing else.
+    /// The limit of the longest time; one that is none, or having nothing to do, only if there was nothing else.
     #[must_use]
-    pub fn dominant(&self) -> Option<Limit> {
-        let rank = |(limit, time): &(&Limit, &Duration)| (**limit != Limit::Idle, **time);
-        self.times.iter().max_by_key(rank).map(|(limit, _)| *limit)
+    pub fn dominant(&self) -> Limit {
+        let is_one = |limit: Limit| !matches!(limit, Limit::Unknown | Limit::Idle);
+        let rank = |(limit, time): &(&Limit, &Duration)| (is_one(**limit), **time);
+        self.times.iter().max_by_key(rank).map_or(Limit::Unknown, |(limit, _)| *limit)
     }
 }

@@ -113,19 +113,20 @@ fn the_network() {
     check(NetworkPath, "windows were not sampled", |s| s.tcp.window_full = None);
     check(NetworkLoss, "it loses", |s| s.tcp.retransmitted = 100);
     check(NetworkPath, "it loses little", |s| s.tcp.retransmitted = 99);
+    check(Unknown, "nothing was to be sent", |s| s.tcp = Tcp::default());
     check(Latency, "it has room", |s| s.tcp.window_full = Some(per(100)));
 }
 
 #[test]
 fn names_and_codes() {
     for (i, limit) in Limit::ALL.into_iter().enumerate() {
-        assert_eq!(limit.code(), i as u8 + 1);
-        assert_eq!(Limit::of_code(limit.code()), Some(limit));
+        assert_eq!(limit.code(), i as u8);
+        assert_eq!(Limit::of_code(limit.code()), limit);
         let json = serde_json::to_string(&limit).expect("a string");
         assert_eq!(json, format!("\"{}\"", limit.name()));
         assert_eq!(serde_json::from_str::<Limit>(&json).expect("its own"), limit);
     }
-    assert_eq!((Limit::of_code(0), Limit::of_code(12)), (None, None));
+    assert_eq!((Limit::of_code(0), Limit::of_code(12)), (Unknown, Unknown));
     assert_eq!(DestinationDisk.to_string(), "destination disk");
     assert_eq!(SourceCpu.to_string(), "source CPU");
 }
@@ -133,12 +134,13 @@ fn names_and_codes() {
 #[test]
 fn shares_of_the_time() {
     let mut shares = Shares::default();
-    assert_eq!((shares.dominant(), shares.shares().len()), (None, 0));
+    assert_eq!((shares.dominant(), shares.shares().len()), (Unknown, 0));
     shares.add(Idle, Duration::from_secs(6));
-    assert_eq!(shares.dominant(), Some(Idle));
+    shares.add(Unknown, Duration::ZERO);
+    assert_eq!(shares.dominant(), Idle);
     shares.add(NetworkPath, Duration::from_secs(2));
     shares.add(SourceDisk, Duration::from_secs(1));
-    assert_eq!(shares.dominant(), Some(NetworkPath), "having nothing to do is no limit");
+    assert_eq!(shares.dominant(), NetworkPath, "having nothing to do is no limit");
     let found = shares.shares();
     assert_eq!((found["idle"], found["network_path"], found["source_disk"]), (0.6667, 0.2222, 0.1111));
 }
@@ -152,7 +154,7 @@ fn telemetry_is_taken_over() {
 
 proptest! {
     #[test]
-    fn shares_add_up(times in prop::collection::vec((0..11_usize, 1..10_000_u64), 1..50)) {
+    fn shares_add_up(times in prop::collection::vec((0..Limit::ALL.len(), 1..10_000_u64), 1..50)) {
         let mut shares = Shares::default();
         for (limit, ms) in times {
             shares.add(Limit::ALL[limit], Duration::from_millis(ms));

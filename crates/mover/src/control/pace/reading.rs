@@ -1,6 +1,6 @@
 //! What is read of a stream at each tick.
 
-use units::WireOverhead;
+use units::{Bytes, WireOverhead};
 
 /// Counters and state of one stream.
 ///
@@ -19,6 +19,10 @@ pub struct Reading {
     pub sent_bytes: u64,
     /// Payload sent again since the connection began.
     pub retransmitted_bytes: u64,
+    /// Packets with payload sent since the connection began, retransmissions included, modulo 2^32: `data_segs_out`.
+    /// Records end in short packets, so there are more of them than payload over MSS. Where it stays 0 (kernels
+    /// before 4.6) full segments are assumed.
+    pub packets: u32,
     /// Payload of a full segment.
     pub mss_bytes: u32,
     /// Headers of a segment: [`units::TCP4_HEADER_BYTES`] or [`units::TCP6_HEADER_BYTES`].
@@ -33,6 +37,8 @@ pub struct Reading {
 
 /// Smallest MSS that Linux works with (`TCP_MIN_MSS`).
 const MSS_BYTES_MIN: u32 = 88;
+/// Fewer say little about those to come.
+const PACKETS_MIN: u64 = 16;
 /// Packets that the kernel sends together at low rates (`tcp_min_tso_segs`).
 const STEP_PACKETS: u64 = 2;
 /// Lowest pacing is one step in this part of a second. A step sent at a rate delays the next one by its
@@ -58,6 +64,17 @@ impl Reading {
     pub(super) fn overhead(&self) -> WireOverhead {
         let mss_bytes = self.mss_bytes.max(MSS_BYTES_MIN);
         WireOverhead::from_mss(mss_bytes, self.header_bytes).unwrap_or(WireOverhead::NONE)
+    }
+
+    /// Headers as they were since an earlier reading, or of full segments if little was sent since.
+    pub(super) fn overhead_since(&self, before: &Reading) -> WireOverhead {
+        let packets = u64::from(self.packets.wrapping_sub(before.packets));
+        let payload = Bytes::new(self.sent_bytes.saturating_sub(before.sent_bytes));
+        if packets < PACKETS_MIN {
+            return self.overhead();
+        }
+        let wire = payload + Bytes::new(packets * u64::from(self.header_bytes));
+        WireOverhead::measured(wire, payload, payload).unwrap_or_else(|| self.overhead())
     }
 
     /// Bits on the wire that one step of pacing releases at low rates.

@@ -14,7 +14,7 @@ const SMOOTHING: Duration = Duration::from_millis(300);
 const FIRST_OFFER: u64 = 64;
 /// Pacing above the share while the gate leads: more than the kernel's error and enough to make up for
 /// a late sender, and little enough to stay smooth.
-const LOOSE_PPM: i64 = 250_000;
+const LOOSE_PPM: i64 = 500_000;
 /// Pacing above the share while pacing leads, so that queues drain.
 const DRAIN_PPM: i64 = 3_000;
 /// Pacing of a stream that does not use its share, above what it sends: room to grow between ticks.
@@ -93,7 +93,7 @@ impl Stream {
     /// Takes a reading `since` the last one.
     pub(super) fn read(&mut self, reading: Reading, since: Duration) -> Traffic {
         let before = std::mem::replace(&mut self.seen, reading);
-        self.overhead = reading.overhead();
+        self.overhead = reading.overhead_since(&before);
         let bits = |bytes: u64| wire_bits(self.overhead, bytes);
         let payload_bytes = reading.sent_bytes.saturating_sub(before.sent_bytes);
         let mut traffic = Traffic {

@@ -94,6 +94,7 @@ const MTU_1500: Reading = Reading {
     stream: 0,
     sent_bytes: 0,
     retransmitted_bytes: 0,
+    packets: 0,
     mss_bytes: 1448,
     header_bytes: 52,
     waiting_bytes: 0,
@@ -117,11 +118,11 @@ fn paced(changes: &[Change]) -> Vec<(u16, u64)> {
 
 #[test]
 fn pacing_is_of_payload() {
-    // A quarter above, since the gate leads: 1.25 Gb/s of packets are 1448/1500 of that in payload.
-    assert_eq!(paced(&pacer(Rate::gbps(1), 1).changes()), [(0, 150_833_333)]);
+    // Half above, since the gate leads: 1.5 Gb/s of packets are 1448/1500 of that in payload.
+    assert_eq!(paced(&pacer(Rate::gbps(1), 1).changes()), [(0, 181_000_000)]);
     let two = pacer(Rate::gbps(1), 2).changes();
-    assert_eq!(paced(&two), [(0, 75_416_666), (1, 75_416_666)]);
-    assert_eq!(two[0].waiting_bytes, Some(377_083), "5 ms of it");
+    assert_eq!(paced(&two), [(0, 90_500_000), (1, 90_500_000)]);
+    assert_eq!(two[0].waiting_bytes, Some(452_500), "5 ms of it");
 }
 
 #[test]
@@ -154,9 +155,9 @@ fn one_idle(set_point: Rate, busy_bytes: u64) -> (Pacer, Vec<(u16, u64)>) {
 fn who_has_nothing_to_send_gives_its_share_and_may_begin_again_at_once() {
     let (mut pacer, changes) = one_idle(Rate::gbps(1), 4_700_000);
     // A segment sent at a low rate would hold the idle one back for long: its own stays what it was.
-    assert_eq!(changes, [(1, 150_833_333)]);
+    assert_eq!(changes, [(1, 181_000_000)]);
     pacer.remove(1);
-    assert_eq!(paced(&pacer.changes()), [(0, 150_833_333)], "and takes over when the other is gone");
+    assert_eq!(paced(&pacer.changes()), [(0, 181_000_000)], "and takes over when the other is gone");
 }
 
 #[test]
@@ -184,13 +185,29 @@ fn retransmissions_are_taken_off_the_allowance() {
         pacer.tick(at_ms(50), &[Reading { sent_bytes: 50_000_000, retransmitted_bytes, ..MTU_1500 }]);
         pacer.allowance(at_ms(50))
     };
-    assert_eq!(allowance(0) - allowance(10_000_000), 10_000_000);
+    // Rounded to picoseconds and back.
+    assert!((allowance(0) - allowance(10_000_000)).abs_diff(10_000_000) <= 1);
+}
+
+#[test]
+fn short_packets_cost_their_headers() {
+    let allowance = |packets| {
+        let mut pacer = pacer(Rate::gbps(8), 1);
+        pacer.tick(at_ms(50), &[Reading { sent_bytes: 14_480_000, packets, ..MTU_1500 }]);
+        pacer.allowance(at_ms(50)) as f64
+    };
+    let full = allowance(10_000);
+    assert_eq!(full, allowance(0), "no count: full segments are assumed");
+    // Half as long: 724 bytes with 52 of header each.
+    let wanted = (724.0 / 776.0) / (1448.0 / 1500.0);
+    assert!((allowance(20_000) / full - wanted).abs() < 1e-4, "{}", allowance(20_000) / full);
 }
 
 #[test]
 fn the_largest_numbers_do_not_overflow() {
     let mut pacer = pacer(Rate::MAX, 3);
     let most = Reading {
+        packets: u32::MAX,
         sent_bytes: u64::MAX,
         waiting_bytes: u64::MAX,
         mss_bytes: u32::MAX,

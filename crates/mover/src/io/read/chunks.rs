@@ -209,7 +209,7 @@ impl<'a> ChunkReader<'a> {
         let cached = self.shared.root.open_file(&job.file.place.path, flags)?;
         let meta = Meta::of(&fd)?;
         let sparse = meta.blocks * 512 < meta.size;
-        let direct = self.shared.io == IoChoice::Measure && set_direct(&fd, true).unwrap_or(false);
+        let direct = self.shared.io != IoChoice::Posix && set_direct(&fd, true).unwrap_or(false);
         // Where there is a choice, the page cache is only asked for what is wanted now and then.
         let _ = match direct {
             true => fadvise(&cached, 0, 0, Advice::Random),

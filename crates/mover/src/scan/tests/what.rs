@@ -81,20 +81,6 @@ fn sources_as_with_rsync() {
 }
 
 #[test]
-fn sources_do_not_mix() {
-    let tree = Tree::new();
-    tree.file("one/a/f").file("two/a/g").file("two/h");
-    let mix = "another source goes to the same place: copy them one after the other";
-    let twice = tree.lines(&[source("one/a"), source("two/a"), source("two/h")]);
-    assert_eq!(twice, [format!("! a: {mix}"), "d a".into(), "f a/f".into(), "f h".into()]);
-    let contents = tree.lines(&[source("two/"), source("one/a"), source("one/")]);
-    assert_eq!(
-        contents,
-        [format!("! .: {mix}"), format!("! a: {mix}"), "d .".into(), "d a".into(), "f a/f".into(), "f h".into()]
-    );
-}
-
-#[test]
 fn only_what_has_a_place_at_the_destination() {
     let tree = Tree::new();
     tree.file("top/f");

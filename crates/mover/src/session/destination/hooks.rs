@@ -21,12 +21,17 @@ pub(super) enum Held {
     Ready,
     /// It is in place, with this outcome.
     Published(Outcome),
+    /// An earlier session of the copy has put it in place.
+    Equal,
 }
 
 impl Session {
     /// Keeps a decision back if a hook is to be run before it; gives it back otherwise. Once for each file: one that
     /// starts again has had its hook.
     pub(super) fn hold(&mut self, index: u64, decision: Decision) -> Option<Decision> {
+        if matches!(decision, Decision::Settled(Outcome::Equal)) && self.begin_owed(index) {
+            return None;
+        }
         let content = matches!(decision, Decision::Receive { .. } | Decision::Compare { .. });
         if !content || !self.hooks.has(Moment::BeforeFile) || self.held.contains_key(&index) {
             return Some(decision);
@@ -37,6 +42,16 @@ impl Session {
         }
         self.held.insert(index, Held::Decision(decision));
         None
+    }
+
+    /// Begins the hook after a file that an earlier session put in place, if that could not; false if nothing is owed.
+    fn begin_owed(&mut self, index: u64) -> bool {
+        let is_owed = self.entries.get(&index).is_some_and(|entry| self.hooks.take_owed(&entry.path));
+        let begun = is_owed && self.run_hook(Moment::AfterFile, index, Some("placed"));
+        if begun {
+            self.held.insert(index, Held::Equal);
+        }
+        begun
     }
 
     /// Keeps the outcome of a file that is in place back if a hook is to be run after it; gives it back otherwise.
@@ -93,12 +108,15 @@ impl Session {
                 self.machine.handle_decision(index, decision);
             }
             Moment::AfterFile => {
-                let Some(Held::Published(outcome)) = self.held.remove(&index) else { return Ok(()) };
-                let outcome = match verdict {
-                    Ok(_) => outcome,
-                    Err(error) => Outcome::Failed(format!("in place, but {error}")),
-                };
-                self.published(index, outcome);
+                let failed = verdict.err().map(|error| Outcome::Failed(format!("in place, but {error}")));
+                match self.held.remove(&index) {
+                    Some(Held::Published(outcome)) => self.published(index, failed.unwrap_or(outcome)),
+                    Some(Held::Equal) => {
+                        let decision = Decision::Settled(failed.unwrap_or(Outcome::Equal));
+                        self.machine.handle_decision(index, decision);
+                    }
+                    Some(Held::Decision(_) | Held::Ready) | None => {}
+                }
             }
         }
         Ok(())
@@ -133,11 +151,11 @@ impl Session {
     /// more, and of the dataset.
     pub(super) async fn settle(&mut self, result: &Result<(), SessionError>, published: Vec<u64>) {
         let is_stopped = matches!(result, Err(SessionError::Stopped));
-        if result.is_err() && !is_stopped && self.hooks.is_open() {
+        if result.is_err() && self.hooks.is_open() {
             for index in published {
                 let _ = self.hold_published(index, Outcome::Placed);
             }
-            self.hooks.run_out(GRACE).await;
+            self.hooks.run_out(if is_stopped { STOPPED_TIME_MAX } else { GRACE }).await;
         }
         let time_max = if is_stopped { STOPPED_TIME_MAX } else { TIME_MAX };
         if self.hooks.end_dataset(result.is_ok(), &self.end.tally, time_max) {
@@ -182,6 +200,6 @@ impl Session {
                 () = stopped(&mut stop) => break,
             }
         }
-        self.end.outlook.peer = self.wire.peer;
+        self.end.outlook.heard(&self.wire);
     }
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{Builder, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use proto::control::StorageIo;
 use proto::destination::Action;
 use proto::{Entry, RelPath};
 use tokio::sync::mpsc;
@@ -22,6 +23,7 @@ use crate::io::delete::Deleter;
 use crate::io::write;
 use crate::request::IoChoice;
 use crate::session::disks::Disks;
+use crate::session::{io_of_all, storage_io};
 
 /// Threads that write chunks to one disk where io_uring is not to be had.
 const PLAIN_WRITERS: usize = 4;
@@ -66,7 +68,7 @@ struct Lane {
     decisions: Sender<Ask>,
     commits: Sender<Commit>,
     write: Arc<write::Shared>,
-    is_asynchronous: bool,
+    io: StorageIo,
     /// What the decider was asked without an answer, and what of it is done.
     asked: u64,
     answered: Arc<AtomicU64>,
@@ -84,7 +86,7 @@ impl Lane {
         let answered = Arc::new(AtomicU64::new(0));
         let (chunks, batches) = kit.arrivals.lane(number);
         let rings = crate::io::rings(kit.io, write::RING_DEPTH, PLAIN_WRITERS);
-        let is_asynchronous = rings.iter().all(sys::ring::Ring::is_asynchronous);
+        let io = storage_io(&rings);
         kit.decider.epochs.add_lane();
 
         let mut runs = vec![(format!("lh-decide-{number}"), deciding(kit, number, asks, answered.clone()))];
@@ -102,7 +104,7 @@ impl Lane {
             runs.push((format!("lh-commit-{number}"), Box::new(move || committer.run(&commit_queue))));
         }
         let (asked, closing, busy_before) = (0, VecDeque::new(), 0);
-        (Lane { decisions, commits, write, is_asynchronous, asked, answered, closing, busy_before }, runs)
+        (Lane { decisions, commits, write, io, asked, answered, closing, busy_before }, runs)
     }
 
     fn is_answered(&self) -> bool {
@@ -251,9 +253,9 @@ impl Lanes {
         self.lanes.iter_mut().map(busy).max().unwrap_or(0)
     }
 
-    /// True if chunks are written by io_uring.
-    pub(super) fn is_asynchronous(&self) -> bool {
-        self.lanes.iter().all(|lane| lane.is_asynchronous)
+    /// What chunks are written with.
+    pub(super) fn io(&self) -> StorageIo {
+        io_of_all(self.lanes.iter().map(|lane| lane.io))
     }
 
     /// Lets go of all but the committers, so that deciders end, and writers when the network has ended. What is left

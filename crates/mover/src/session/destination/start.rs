@@ -144,18 +144,16 @@ impl Session {
             committed: tell_committed,
         };
         let lanes = Lanes::start(kit, place.dev).map_err(os("starting writers"))?;
-        end.io = if lanes.is_asynchronous() { "io_uring".to_owned() } else { "pwrite".to_owned() };
+        end.outlook.io = Some(lanes.io());
 
         let hooks = SessionHooks::start(&setup.context, "destination", || setup.root.path())?;
         let machine = Destination::new(proto::destination::Config {
             chunk_size,
-            small_max: small_max(chunk_size),
             delete: options.delete,
             links: options.preserve_all,
         });
         let mut context = setup.context.take();
-        let link = std::mem::replace(&mut context.link, crate::link::Link::closed());
-        let wire = Wire::new(link, context.limits.timeout);
+        let wire = Wire::of(&mut context);
         let receiving = Receiving::new(&mut context, pool, wakers, Queues { chunks, batches });
         Ok(Session {
             machine,
@@ -179,7 +177,7 @@ impl Session {
             held: HashMap::new(),
             last: None,
             single_name: setup.single_name.clone(),
-            end: End { tally: Tally::default(), outlook: Outlook::default(), io: String::new() },
+            end: End { tally: Tally::default(), outlook: Outlook::default() },
             last_second: Instant::now(),
             bye: None,
         })

@@ -153,13 +153,17 @@ impl Session {
     }
 
     /// A file is done: keeps in mind whether there is a hook to be run after it.
-    pub(super) fn note_done(&mut self, index: u64, outcome: &Outcome) {
+    pub(super) fn note_done(&mut self, file: &SourceFile, outcome: &Outcome) {
+        let index = file.index;
+        // What an earlier session sent is equal now.
+        let is_owed = self.hooks.take_owed(&file.entry.path);
         let word = match outcome {
-            Outcome::Placed => "placed",
-            Outcome::Equal => "equal",
+            Outcome::Equal if !is_owed => "equal",
+            Outcome::Placed | Outcome::Equal => "placed",
             _ => "",
         };
-        if self.wanted.remove(&index).is_some() && !word.is_empty() && self.hooks.has(Moment::AfterFile) {
+        let is_wanted = self.wanted.remove(&index).is_some();
+        if (is_wanted || is_owed) && !word.is_empty() && self.hooks.has(Moment::AfterFile) {
             self.wanted.insert(index, Wanted::InPlace(word));
         }
     }
@@ -195,8 +199,17 @@ impl Session {
                     self.settled().await;
                 }
             }
-            Err(SessionError::Stopped) => {}
-            Err(_) if self.hooks.is_open() => self.hooks.run_out(GRACE).await,
+            Err(error) if self.hooks.is_open() => {
+                let patience = if matches!(error, SessionError::Stopped) { STOPPED_TIME_MAX } else { GRACE };
+                self.hooks.run_out(patience).await;
+                // The destination may have them in place without this end having heard of it.
+                for index in self.wanted.iter().filter(|(_, is)| !matches!(is, Wanted::Held(_))).map(|(index, _)| index)
+                {
+                    if let Some(file) = self.files.get(index) {
+                        self.hooks.owe(&file.entry.path);
+                    }
+                }
+            }
             Err(_) => {}
         }
     }

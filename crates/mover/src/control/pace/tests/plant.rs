@@ -306,6 +306,7 @@ impl Plant {
             stream: i as u16,
             sent_bytes,
             retransmitted_bytes,
+            packets: 0,
             mss_bytes: line.mss_bytes,
             header_bytes: line.header_bytes,
             waiting_bytes: socket.unsent_bytes,

@@ -301,6 +301,12 @@ pub fn storage_io(rings: &[sys::ring::Ring]) -> StorageIo {
     if rings.iter().all(sys::ring::Ring::is_asynchronous) { StorageIo::IoUring } else { StorageIo::Posix }
 }
 
+/// What an end moves data with that has these for its disks; memory if it has none.
+#[must_use]
+pub fn io_of_all(disks: impl Iterator<Item = StorageIo>) -> StorageIo {
+    disks.reduce(|all, one| if all == one { all } else { StorageIo::Mixed }).unwrap_or(StorageIo::Memory)
+}
+
 /// CPU time of this process so far, µs.
 #[must_use]
 pub fn cpu_us() -> u64 {

@@ -348,6 +348,7 @@ impl Session {
         let window = lanes.enter(&entry.path, device).map_err(|error| SessionError::Os { doing: doing(), error })?;
         if let Some(parcels) = window {
             self.machine.set_window(parcels);
+            self.end.outlook.io = Some(lanes.io());
         }
         Ok(())
     }
@@ -476,8 +477,8 @@ impl Session {
     }
 
     fn look(&mut self) -> Telemetry {
-        let busy_us = self.lanes.as_mut().map_or(0, Lanes::busy);
-        self.receiving.as_mut().expect("receives until shutdown").look(busy_us, &mut self.end.outlook)
+        let since = self.lanes().busy();
+        self.receiving.as_mut().expect("receives until shutdown").look(since, &mut self.end.outlook)
     }
 
     async fn steer(&mut self, change: Steer) -> Result<(), SessionError> {

@@ -217,8 +217,7 @@ impl Lanes {
     /// What files are read with.
     #[must_use]
     pub fn io(&self) -> StorageIo {
-        let first = self.lanes[0].io;
-        if self.lanes.iter().all(|lane| lane.io == first) { first } else { StorageIo::Mixed }
+        super::io_of_all(self.lanes.iter().map(|lane| lane.io))
     }
 }
 

@@ -23,7 +23,7 @@ use crate::io::delete::Deleter;
 use crate::io::write;
 use crate::request::IoChoice;
 use crate::session::disks::Disks;
-use crate::session::storage_io;
+use crate::session::{io_of_all, storage_io};
 
 /// Threads that write chunks to one disk where io_uring is not to be had.
 const PLAIN_WRITERS: usize = 4;
@@ -253,9 +253,9 @@ impl Lanes {
         self.lanes.iter_mut().map(busy).max().unwrap_or(0)
     }
 
-    /// What chunks are written with: the same on every disk.
+    /// What chunks are written with.
     pub(super) fn io(&self) -> StorageIo {
-        self.lanes[0].io
+        io_of_all(self.lanes.iter().map(|lane| lane.io))
     }
 
     /// Lets go of all but the committers, so that deciders end, and writers when the network has ended. What is left

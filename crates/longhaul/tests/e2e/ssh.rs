@@ -188,7 +188,9 @@ fn server_dies(options: &str) {
     world.write("source/big", SLOW_LENGTH);
     let from = inside(&world.path("source"));
     let to = sshd.there(world.path("there"));
-    let options = format!("{SLOW_RATE} {options}");
+    // With chunks of the default size all of them may land at once, at the end.
+    let chunks = "--chunk-size 256KiB";
+    let options = format!("{SLOW_RATE} {chunks} {options}");
     let mut first = world.start(sshd.copy_command(world, &options, &from, &to));
     first.wait_for_progress();
     sshd.kill();
@@ -203,7 +205,7 @@ fn server_dies(options: &str) {
     assert!(ended.err.matches("closed").count() >= 2 || ended.err.matches("reset").count() >= 2, "{}", ended.err);
     assert!(!world.path("there/big").exists(), "a part was published");
     sshd.restart(world);
-    let summary = copy(&at, "", &from, &to).expect_code(0).summary();
+    let summary = copy(&at, chunks, &from, &to).expect_code(0).summary();
     assert!(summary["bytes_sent"].as_u64() < Some(SLOW_LENGTH as u64), "all was sent again: {summary}");
     assert_same(&at.0.path("source"), &at.0.path("there"));
 }

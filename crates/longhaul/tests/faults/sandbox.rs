@@ -21,8 +21,8 @@ const MOMENTS: [&str; 4] = ["before_file", "after_file", "before_dataset", "afte
 const HOOK: &str = r#"#!/bin/sh
 log="$LONGHAUL_ROOT/../log"
 if [ "$LONGHAUL_HOOK" = after_file ]; then
-    mkdir -p "$log.d" && sha256sum "$LONGHAUL_ROOT/$LONGHAUL_PATH" | cut -c1-64 > "$log.d/new" || exit 1
-    cp "$log.d/new" "$log.d/copy" && mv "$log.d/copy" "$log.d/sum" && date >> "$log.d/dates" || exit 1
+    mkdir -p "$log.d" && sha256sum "$LONGHAUL_ROOT/$LONGHAUL_PATH" | cut -c1-64 > "$log.d/new$$" || exit 1
+    cp "$log.d/new$$" "$log.d/copy$$" && mv "$log.d/copy$$" "$log.d/sum" && date >> "$log.d/dates" || exit 1
     chown 0 "$log.d/sum" 2> /dev/null && echo chown >> "$log.broken"
     nice -n 5 true 2> /dev/null
 fi

@@ -249,8 +249,10 @@ fn packets_are_marked() {
             let (version, class, label) = (word >> 28, word >> 20 & 0xff, word & 0xf_ffff);
             assert_eq!((version, class >> 2, label & bits), (6, 8, expected), "{option}: {word:08x}");
         }
-        // Each stream, also one that carried nothing, has a label of its own if it may.
-        let labels: BTreeSet<u32> = packets.iter().map(|(word, _)| word & 0xf_ffff).collect();
+        // Each stream, also one that carried no file, has a label of its own if it may. What the kernel sends for a
+        // connection that is closed, without payload, has any label.
+        let said = packets.iter().filter(|(_, length)| *length > 100);
+        let labels: BTreeSet<u32> = said.map(|(word, _)| word & 0xf_ffff).collect();
         assert_eq!(labels.len() > 1, differ, "{option}: {labels:x?}");
     }
 }

@@ -182,8 +182,7 @@ async fn push(
         Ok(session) => session,
         Err(error) => return (Err(error), None),
     };
-    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver);
-    context.steer = Some(steer.clone());
+    let (context, _keep) = context(session, &request.settings, &request.limits, (events, Some(steer.clone())), driver);
     let setup = source::Setup {
         context,
         from,
@@ -252,8 +251,7 @@ async fn pull_to_pipe(
         Ok(output) => output,
         Err(error) => return (Err(SessionError::Os { doing: "opening standard output".to_owned(), error }), None),
     };
-    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver);
-    context.steer = Some(steer.clone());
+    let (context, _keep) = context(session, &request.settings, &request.limits, (events, Some(steer.clone())), driver);
     let (result, end) = output::run(output::Setup { context, output, every_file: request.every_file }).await;
     (result, Some((end, false)))
 }
@@ -278,8 +276,7 @@ async fn pull(
         Place::Served(grant, _) => grant.name(),
         Place::Local(_) | Place::Pipe | Place::Agent(..) => "longhaul copy".to_owned(),
     };
-    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, driver);
-    context.steer = Some(steer.clone());
+    let (context, _keep) = context(session, &request.settings, &request.limits, (events, Some(steer.clone())), driver);
     let setup = destination::Setup {
         context,
         root: target.root,
@@ -325,7 +322,7 @@ fn context(
     session: Session,
     wished: &Settings,
     limits: &crate::request::Limits,
-    events: &mpsc::Sender<Event>,
+    (events, steer): (&mpsc::Sender<Event>, Option<Steering>),
     driver: &Driver,
 ) -> (Context, Option<crate::connect::Keep>) {
     let Session { link, opened, key, rtt, ways, keep } = session;
@@ -347,7 +344,7 @@ fn context(
         driver: true,
         events: Some(events.clone()),
         started: Some(started),
-        steer: None,
+        steer,
         stop: driver.stop.clone(),
         counters: driver.counters.clone(),
         programs: driver.programs.clone(),
@@ -492,8 +489,8 @@ async fn one_way(
     };
     let (_never, stop) = watch::channel(false);
     let driver = Driver { job, counters: Arc::default(), stop, programs: Programs::default() };
-    let (mut context, _keep) = context(session, &request.settings, &request.limits, events, &driver);
-    context.steer = steer.map(|s| Arc::new(tokio::sync::Mutex::new(s)));
+    let steer = steer.map(|s| Arc::new(tokio::sync::Mutex::new(s)));
+    let (context, _keep) = context(session, &request.settings, &request.limits, (events, steer), &driver);
     let (result, end) = match direction {
         Direction::Push => memory::send(context, duration, request.interval, "forward").await,
         Direction::Pull => memory::receive(context, request.interval, "reverse").await,

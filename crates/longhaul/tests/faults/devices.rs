@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::is_missing;
 use crate::tree::{assert_same, left_behind};
 use crate::volatile::{Disk, formatted};
-use crate::world::{World, wait_for};
+use crate::world::{Running, World, wait_for};
 
 /// More chunks than readers and their queues take at once.
 const BIG: usize = 12 << 20;
@@ -21,6 +21,15 @@ fn files(dir: &str, big: usize) -> Vec<(String, usize)> {
 
 fn is_there(tree: &Path, (name, length): &(String, usize)) -> bool {
     fs::metadata(tree.join(name)).is_ok_and(|meta| meta.len() == *length as u64)
+}
+
+/// Waits until the files of the fast disk are in place, and sees that those of the one that hangs are not.
+fn only_the_fast_arrive(copy: &mut Running, tree: &Path, fast: &[(String, usize)], slow: &[(String, usize)]) {
+    wait_for("the files of the fast disk", || {
+        assert!(!copy.has_ended(), "it ended early: {}", copy.out());
+        fast.iter().all(|file| is_there(tree, file)).then_some(())
+    });
+    assert!(!slow.iter().any(|file| is_there(tree, file)), "the slow disk did not hang");
 }
 
 /// Files of the disk that answers arrive while the other one, which comes before it, hangs.
@@ -49,11 +58,7 @@ fn a_disk_that_hangs_holds_up_no_other(plain: bool) {
     let mut copy;
     let hanging = disk.hang();
     copy = world.start(command);
-    wait_for("the files of the fast disk", || {
-        assert!(!copy.has_ended(), "it ended early: {}", copy.out());
-        fast.iter().all(|file| is_there(&tree, file)).then_some(())
-    });
-    assert!(!slow.iter().any(|file| is_there(&tree, file)), "the slow disk did not hang");
+    only_the_fast_arrive(&mut copy, &tree, &fast, &slow);
     drop(hanging);
     copy.end().expect_code(0);
     ["slow", "fast"].iter().for_each(|dir| assert_same(&world.path(dir), &world.path("rw/tree").join(dir)));
@@ -101,11 +106,7 @@ fn a_destination_disk_that_hangs_holds_up_no_other(plain: bool) {
     let hanging = hangs.hang_writes();
     world.start_agent_under(&["env", way], "127.0.0.1:0");
     copy = world.start(world.copy_command(CHUNK, &world.here("source/"), &world.there("rw/tree")));
-    wait_for("the files of the fast disk", || {
-        assert!(!copy.has_ended(), "it ended early: {}", copy.out());
-        fast.iter().all(|file| is_there(&tree, file)).then_some(())
-    });
-    assert!(!slow.iter().any(|file| is_there(&tree, file)), "the slow disk did not hang");
+    only_the_fast_arrive(&mut copy, &tree, &fast, &slow);
     drop(hanging);
     copy.end().expect_code(0);
     ["1-slow", "2-fast"].iter().for_each(|dir| assert_same(&world.path("source").join(dir), &tree.join(dir)));

@@ -160,20 +160,7 @@ mod tests {
                 owner: None,
                 xattrs: Vec::new(),
             };
-            let (parent, temp) = (RelPath::root(), Vec::new());
-            let target = Target {
-                index,
-                generation: 0,
-                entry,
-                parent,
-                temp,
-                lane,
-                slot: None,
-                file: OnceLock::new(),
-                dead: false.into(),
-                taken: false.into(),
-                taken_chunks: Mutex::default(),
-            };
+            let target = Target::new(index, 0, entry, RelPath::root(), Vec::new(), lane);
             self.targets.insert(Arc::new(target));
         }
 

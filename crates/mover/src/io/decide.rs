@@ -258,19 +258,7 @@ impl Decider {
         let generation = self.generations.lock().expect("no panic under the lock").get(&index).copied().unwrap_or(0);
         let small = entry.size().is_some_and(|size| size <= u64::from(self.small_max));
         let temp = self.temp(&entry.path, generation, &parent)?;
-        let mut target = Target {
-            index,
-            generation,
-            entry: entry.clone(),
-            parent,
-            temp,
-            lane,
-            slot: None,
-            file: OnceLock::new(),
-            dead: false.into(),
-            taken: false.into(),
-            taken_chunks: Mutex::default(),
-        };
+        let mut target = Target::new(index, generation, entry.clone(), parent, temp, lane);
         let mut have = ChunkSet::new();
         if !small {
             let (slot, chunks) = self.slot(entry, generation, dir, &target.temp)?;

@@ -55,6 +55,24 @@ pub struct BigFile {
 }
 
 impl Target {
+    /// What is to be received under the temporary name, on the disk of a lane; nothing of it is open or taken yet.
+    #[must_use]
+    pub fn new(index: u64, generation: u8, entry: Entry, parent: RelPath, temp: Vec<u8>, lane: u8) -> Target {
+        Target {
+            index,
+            generation,
+            entry,
+            parent,
+            temp,
+            lane,
+            slot: None,
+            file: OnceLock::new(),
+            dead: AtomicBool::new(false),
+            taken: AtomicBool::new(false),
+            taken_chunks: Mutex::default(),
+        }
+    }
+
     /// The temporary name of what is to stand at a path: the same for the same path, so that a later run finds it
     /// or replaces it, and short enough for any directory.
     #[must_use]

@@ -12,6 +12,7 @@ use proto::seal::{PayloadCheck, Protection, Sealer};
 
 use super::{Shared, Turn};
 use crate::frame::{Frame, Part};
+use crate::net::test_data::TestData;
 use crate::net::{NetEvent, NetStats, Opened};
 
 /// The parcel that a stream carries.
@@ -38,8 +39,7 @@ struct Record {
 }
 
 impl Record {
-    fn new(has_own: bool) -> Record {
-        let own = if has_own { vec![0; RECORD_PAYLOAD_MAX] } else { Vec::new() };
+    fn new(own: Vec<u8>) -> Record {
         Record { head: [0; HEADER], start: None, len: 0, own, last: false, end: false }
     }
 
@@ -78,6 +78,11 @@ impl Stream {
     pub(super) fn new(opened: Opened, shared: &Shared) -> Stream {
         let secret = if opened.connected { &opened.secrets.forward } else { &opened.secrets.backward };
         let (private, test) = (shared.protection == Protection::Private, shared.test.is_some());
+        let own = || match (private, test) {
+            (true, _) => vec![0; RECORD_PAYLOAD_MAX],
+            (false, true) => TestData::buffer(),
+            (false, false) => Vec::new(),
+        };
         Stream {
             sealer: Sealer::new(shared.protection, secret),
             socket: opened.socket,
@@ -86,11 +91,11 @@ impl Stream {
             load: Load::None,
             part: 0,
             at: 0,
-            now: Record::new(private || test),
-            next: Record::new(private || test),
+            now: Record::new(own()),
+            next: Record::new(own()),
             made: 0,
             sent: 0,
-            plain: if private && test { vec![0; RECORD_PAYLOAD_MAX] } else { Vec::new() },
+            plain: if private && test { TestData::buffer() } else { Vec::new() },
         }
     }
 

@@ -1,0 +1,7 @@
+//! The link machine, and a packet simulator around it.
+//!
+//! Nothing here does I/O, reads a clock or spawns anything: time and randomness are arguments.
+
+#![forbid(unsafe_code)]
+
+pub mod link;

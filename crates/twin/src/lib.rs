@@ -1,0 +1,5 @@
+//! A long-distance network on one machine: namespaces joined by emulated links.
+
+#![forbid(unsafe_code)]
+
+pub mod packet;

@@ -9,6 +9,7 @@ mod settings;
 mod show;
 mod test;
 mod token;
+mod twin;
 
 use std::path::PathBuf;
 
@@ -18,6 +19,7 @@ use clap_complete::Shell;
 use crate::args::session::SessionArgs;
 use crate::args::test::TestWhat;
 use crate::args::token::TokenWhat;
+use crate::args::twin::{TwinArgs, TwinWhat};
 use crate::args::{Args, Command};
 use crate::environment::Environment;
 pub(crate) use end::{AgentEnd, End, SshEnd, Trust};
@@ -34,6 +36,8 @@ pub(crate) enum Action {
     Token(TokenWhat),
     /// Lists, changes or stops sessions.
     Session(session::Session),
+    /// Makes, lists, changes or removes emulated networks.
+    Twin(TwinWhat),
     /// Prints completions.
     Completions(Shell),
     /// Writes manual pages.
@@ -55,6 +59,7 @@ impl Action {
             Command::Serve(args) => Action::Serve(serve::Serve::of(args, &environment)?),
             Command::Token(args) => Action::Token(args.what),
             Command::Session(SessionArgs { what }) => Action::Session(session::Session::of(what, &environment)),
+            Command::Twin(TwinArgs { what }) => Action::Twin(what),
             Command::Completions { shell } => Action::Completions(shell),
             Command::Man { dir } => Action::Man(dir),
         })
@@ -71,6 +76,7 @@ impl Action {
             Action::Serve(serve) => serve.run(),
             Action::Token(what) => token::run(what),
             Action::Session(session) => session.run(),
+            Action::Twin(what) => twin::run(what),
             Action::Completions(shell) => document::completions(shell),
             Action::Man(dir) => document::man(&dir),
         }

@@ -9,6 +9,7 @@ pub(crate) mod serve;
 pub(crate) mod session;
 pub(crate) mod test;
 pub(crate) mod token;
+pub(crate) mod twin;
 pub(crate) mod value;
 
 use std::ffi::OsString;
@@ -60,6 +61,7 @@ pub(crate) enum Command {
     Token(token::TokenArgs),
     Session(session::SessionArgs),
     Test(test::TestArgs),
+    Twin(twin::TwinArgs),
     /// Print the completions of a shell
     #[command(
         after_help = "Example:\n  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul"

@@ -11,6 +11,7 @@
 //! | [`poll`] | waiting for many sockets, and waking the waiter from another thread |
 //! | [`cpu`] | CPU time, memory, affinity, NUMA nodes, limits |
 //! | [`device`] | the block device under a file |
+//! | [`netns`], [`tun`] | network namespaces with names, and TUN devices with offload headers |
 //! | [`process`] | who and where this process is |
 //! | [`random`], [`clock`] | the kernel's randomness and the identity of this boot |
 //!
@@ -34,8 +35,10 @@ pub mod clock;
 pub mod cpu;
 pub mod device;
 pub mod file;
+pub mod netns;
 pub mod poll;
 pub mod process;
 pub mod random;
 pub mod ring;
 pub mod socket;
+pub mod tun;

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -122,6 +122,44 @@ impl Epoll {
         Ok(epoll::delete(&self.fd, fd)?)
     }
 
+    /// As [`Epoll::wait`], to the nanosecond as far as the kernel's timers go (`epoll_pwait2`, Linux 5.11; before, a
+    /// `ppoll` ahead).
+    ///
+    /// # Errors
+    ///
+    /// What `epoll_pwait2` says.
+    pub fn wait_exactly(&self, events: &mut Vec<Event>, timeout: Duration) -> io::Result<()> {
+        events.clear();
+        let timeout = timespec(timeout);
+        let mut space = [libc::epoll_event { events: 0, u64: 0 }; EVENTS_MAX];
+        // SAFETY: the kernel writes at most EVENTS_MAX events and reads one timespec; there is no signal mask.
+        let happened = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_pwait2,
+                self.fd.as_raw_fd(),
+                space.as_mut_ptr(),
+                EVENTS_MAX,
+                std::ptr::from_ref(&timeout),
+                std::ptr::null::<libc::sigset_t>(),
+                0usize,
+            )
+        };
+        if happened < 0 {
+            let error = io::Error::last_os_error();
+            if error.raw_os_error() != Some(libc::ENOSYS) {
+                return none(error);
+            }
+            let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
+            rustix::event::poll(&mut fds, Some(&timeout)).map_err(io::Error::from).or_else(|e| none(e).map(|()| 0))?;
+            return self.wait(events, Some(Duration::ZERO));
+        }
+        events.extend(space[..happened as usize].iter().map(|e| {
+            let flags = EventFlags::from_bits_retain(e.events);
+            event(epoll::Event { flags, data: EventData::new_u64(e.u64) })
+        }));
+        Ok(())
+    }
+
     /// Waits for at most `timeout` (`None`: for ever), and puts what happened into `events`, which
     /// is emptied first: up to [`EVENTS_MAX`] of them, none when the time is over or a signal came.
     ///
@@ -144,6 +182,10 @@ impl Epoll {
             Err(e) => Err(e.into()),
         }
     }
+}
+
+fn none(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
 }
 
 fn event(e: epoll::Event) -> Event {
@@ -222,6 +264,20 @@ mod tests {
         assert!(!readable(&b, Duration::ZERO).unwrap());
         drop(a);
         assert!(readable(&b, Duration::ZERO).unwrap(), "the end is something to read");
+    }
+
+    #[test]
+    fn an_exact_wait_ends_with_the_time_or_the_event() {
+        let (mut a, b) = UnixStream::pair().unwrap();
+        let epoll = Epoll::new().unwrap();
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        epoll.add(&b, 7, Interest::READ).unwrap();
+        let begin = Instant::now();
+        epoll.wait_exactly(&mut events, Duration::from_micros(300)).unwrap();
+        assert!(events.is_empty() && begin.elapsed() >= Duration::from_micros(300));
+        a.write_all(b"x").unwrap();
+        epoll.wait_exactly(&mut events, Duration::from_secs(60)).unwrap();
+        assert_eq!(events.iter().map(|e| (e.token, e.readable)).collect::<Vec<_>>(), [(7, true)]);
     }
 
     #[test]

@@ -71,6 +71,29 @@ pub fn kill_group(leader: u32) -> io::Result<()> {
     Ok(rustix::process::kill_process_group(leader, Signal::KILL)?)
 }
 
+/// Asks a process to end (SIGTERM).
+///
+/// # Errors
+///
+/// `ESRCH` when there is no such process; `PermissionDenied` when it may not be signalled.
+pub fn terminate(pid: u32) -> io::Result<()> {
+    signal(pid, Signal::TERM)
+}
+
+/// Ends a process (SIGKILL).
+///
+/// # Errors
+///
+/// As [`terminate`].
+pub fn kill(pid: u32) -> io::Result<()> {
+    signal(pid, Signal::KILL)
+}
+
+fn signal(pid: u32, signal: Signal) -> io::Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    Ok(rustix::process::kill_process(pid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?, signal)?)
+}
+
 /// The id of the parent, or `None` when it lives outside this process namespace.
 pub fn parent_pid() -> Option<u32> {
     rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32)

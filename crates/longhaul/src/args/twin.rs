@@ -1,0 +1,221 @@
+//! `longhaul twin`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+const EXAMPLE: &str = "\
+Example:
+  longhaul twin up pair
+  longhaul twin exec a -- ping -c 3 b
+  longhaul twin link ab --loss 0.01%
+  longhaul twin down pair";
+
+/// A long-distance network on this machine: hosts are namespaces, links cross oceans
+#[derive(Debug, Clone, Args)]
+#[command(after_help = EXAMPLE)]
+pub(crate) struct TwinArgs {
+    #[command(subcommand)]
+    pub(crate) what: TwinWhat,
+}
+
+/// What is done with twins.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum TwinWhat {
+    Up(UpArgs),
+    /// Take twins down, and the programs on their hosts with them
+    #[command(after_help = "Example:\n  longhaul twin down pair")]
+    Down {
+        /// The twins
+        #[arg(value_name = "TWIN", required_unless_present = "all")]
+        names: Vec<String>,
+        /// All there are, and what is left of others
+        #[arg(long)]
+        all: bool,
+    },
+    /// List twins with their hosts and links
+    #[command(after_help = "Example:\n  longhaul twin ls --json")]
+    Ls {
+        /// One JSON object on standard output
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a program on a host
+    #[command(after_help = "Example:\n  longhaul twin exec a -- iperf3 -c b")]
+    Exec {
+        #[command(flatten)]
+        which: Which,
+        /// The host, or router
+        #[arg(value_name = "HOST")]
+        host: String,
+        /// The program and its arguments
+        #[arg(value_name = "CMD", required = true, last = true)]
+        command: Vec<OsString>,
+    },
+    /// A shell on a host
+    #[command(after_help = "Example:\n  longhaul twin shell a")]
+    Shell {
+        #[command(flatten)]
+        which: Which,
+        /// The host, or router
+        #[arg(value_name = "HOST")]
+        host: String,
+    },
+    Link(LinkArgs),
+    /// What happened on the links
+    #[command(after_help = "Example:\n  longhaul twin stats ab --watch")]
+    Stats {
+        #[command(flatten)]
+        which: Which,
+        /// Only this link
+        #[arg(value_name = "LINK")]
+        link: Option<String>,
+        /// JSON on standard output: one object; with --watch one each second
+        #[arg(long)]
+        json: bool,
+        /// Each second, until interrupted
+        #[arg(long)]
+        watch: bool,
+    },
+    /// Emulate the links of a twin that `up` has made
+    #[command(hide = true)]
+    Emulate {
+        /// The twin
+        name: String,
+    },
+}
+
+/// Which twin is meant.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Which {
+    /// The twin, where there are several
+    #[arg(long, value_name = "TWIN", env = "LONGHAUL_TWIN")]
+    pub(crate) twin: Option<String>,
+}
+
+/// Bring a network up
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Example:\n  longhaul twin up transatlantic --scale 1/100")]
+pub(crate) struct UpArgs {
+    /// A network description, or the name of one that comes with Longhaul
+    #[arg(value_name = "FILE")]
+    pub(crate) network: PathBuf,
+
+    /// Name of the twin; default: that of the network
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// Multiply rates, and queues in bytes or packets
+    #[arg(long, value_name = "RATIO", default_value = "1")]
+    pub(crate) scale: String,
+
+    /// What is random follows from this number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+
+    /// What carries the packets
+    #[arg(long, value_enum, default_value_t = DriverName::Own)]
+    pub(crate) driver: DriverName,
+
+    /// The twin as `ls --json` prints it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `own` or `netem`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DriverName {
+    /// Longhaul's own emulator
+    Own,
+    /// The kernel's netem, where it has one
+    Netem,
+}
+
+/// Change a link while traffic runs
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Examples:\n  longhaul twin link ab --cut\n  longhaul twin link ab --heal --rate 500Mb/s --delay 20ms")]
+pub(crate) struct LinkArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    /// The link, or a bundle of parallel links
+    #[arg(value_name = "LINK")]
+    pub(crate) link: String,
+
+    /// Let nothing through; what is on the way is lost
+    #[arg(long, conflicts_with = "heal")]
+    pub(crate) cut: bool,
+
+    /// Let packets through again
+    #[arg(long)]
+    pub(crate) heal: bool,
+
+    /// Only this way
+    #[arg(long, value_enum)]
+    pub(crate) way: Option<Way>,
+
+    /// Rate, counted in IP packets with their headers; off for none
+    #[arg(long, value_name = "RATE|off")]
+    pub(crate) rate: Option<String>,
+
+    /// One-way delay
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) delay: Option<String>,
+
+    /// Variation added to the delay, from 0 to this
+    #[arg(long, value_name = "SPAN")]
+    pub(crate) jitter: Option<String>,
+
+    /// Whether packets may overtake each other
+    #[arg(long, value_name = "true|false")]
+    pub(crate) reorder: Option<String>,
+
+    /// Share of packets lost, such as 0.01% or 1e-4
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) loss: Option<String>,
+
+    /// What may wait: bytes, packets or time
+    #[arg(long, value_name = "LIMIT")]
+    pub(crate) queue: Option<String>,
+
+    /// Mark packets (ECN) above this queue
+    #[arg(long, value_name = "LIMIT|off")]
+    pub(crate) ecn: Option<String>,
+
+    /// Share of packets that arrive twice
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) duplicate: Option<String>,
+
+    /// Share of packets that arrive with a bit changed
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) corrupt: Option<String>,
+}
+
+impl LinkArgs {
+    /// What is to be changed, by the keys of the network description.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        [
+            ("rate", &self.rate),
+            ("delay", &self.delay),
+            ("jitter", &self.jitter),
+            ("reorder", &self.reorder),
+            ("loss", &self.loss),
+            ("queue", &self.queue),
+            ("ecn", &self.ecn),
+            ("duplicate", &self.duplicate),
+            ("corrupt", &self.corrupt),
+        ]
+        .into_iter()
+        .filter_map(|(key, text)| text.as_deref().map(|text| (key, text)))
+    }
+}
+
+/// A way along a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Way {
+    /// From the first end in the description to the second
+    Forward,
+    /// Back
+    Backward,
+}

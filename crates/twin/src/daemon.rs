@@ -1,0 +1,117 @@
+//! The emulator's process: it owns the devices, and answers on the control socket.
+
+use std::io::Write;
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use anyhow::{Context, Result, anyhow};
+use model::network::Direction;
+use sys::netns::Namespace;
+
+use crate::control::{self, ANSWER_MAX, Answer, Ask, LinkState};
+use crate::emulator::{Emulator, Wire};
+use crate::place::Place;
+use crate::plan::Plan;
+use crate::stats::Stats;
+use crate::up::READY;
+
+struct Daemon {
+    emulator: Emulator,
+    /// For each link of the network: its place in the emulator, if it is there.
+    emulated: Vec<Option<usize>>,
+    /// For each link of the emulator: what is set, and whether it is up.
+    links: Vec<([Direction; 2], bool)>,
+}
+
+/// Emulates the links of a twin until it is told to stop. Says [`READY`] on standard output once it carries packets.
+///
+/// # Errors
+/// When the twin is not there, has its emulator already, or its devices cannot be made.
+pub fn run(place: &Place) -> Result<()> {
+    let mut lock = place.lock()?;
+    lock.set_len(0)?;
+    write!(lock, "{}", std::process::id())?;
+    let (network, record) = place.read()?;
+    let plan = Plan::of(&network, place.name())?;
+    let (mut emulated, mut wires) = (Vec::new(), Vec::new());
+    for (link, planned) in network.links.iter().zip(&plan.links) {
+        emulated.push(planned.emulated.then_some(wires.len()));
+        if planned.emulated {
+            let end = |n: usize| -> Result<(Namespace, String)> {
+                let (node, device) = &planned.ends[n];
+                Ok((Namespace::named(&plan.nodes[*node].namespace)?, device.clone()))
+            };
+            let directions = [link.forward.clone(), link.backward.clone()];
+            wires.push(Wire { ends: [end(0)?, end(1)?], directions });
+        }
+    }
+    let links = wires.iter().map(|wire| (wire.directions.clone(), true)).collect();
+    let emulator = Emulator::start(wires, record.seed)?;
+    if let Some(why) = &emulator.ordinary {
+        tracing::warn!("the emulator has no real-time priority ({why}): packets may be late when the cores are busy");
+    }
+    let listener = UnixListener::bind(place.file("control")).context("cannot listen on the control socket")?;
+    println!("{READY}");
+    Daemon { emulator, emulated, links }.serve(&listener)
+}
+
+impl Daemon {
+    /// One question after the other: an answer takes microseconds.
+    fn serve(mut self, listener: &UnixListener) -> Result<()> {
+        loop {
+            let (mut socket, _) = listener.accept().context("the control socket")?;
+            match self.answer(&mut socket) {
+                Ok(true) => {}
+                Ok(false) => return self.emulator.stop(),
+                // Who asked has gone, or asked something odd.
+                Err(error) => tracing::debug!(%error, "a question"),
+            }
+        }
+    }
+
+    /// Whether to go on.
+    fn answer(&mut self, socket: &mut UnixStream) -> Result<bool> {
+        socket.set_read_timeout(Some(ANSWER_MAX))?;
+        socket.set_write_timeout(Some(ANSWER_MAX))?;
+        let ask: Ask = control::read(socket)?;
+        let stop = ask == Ask::Stop;
+        let answer = self.obey(ask).unwrap_or_else(|error| Answer::Refused { why: error.to_string() });
+        // The end is not answered before it has come: the socket closes with the process.
+        if stop { Ok(false) } else { control::write(socket, &answer).map(|()| true) }
+    }
+
+    fn obey(&mut self, ask: Ask) -> Result<Answer> {
+        match ask {
+            Ask::Links => {
+                let links = self.emulated.iter().map(|link| link.map(|n| self.state(n)).transpose());
+                return Ok(Answer::Links { links: links.collect::<Result<_>>()? });
+            }
+            Ask::Set { link, directions } => {
+                let n = self.place(link)?;
+                for (way, direction) in directions.iter().enumerate() {
+                    self.emulator.set(n, way, direction.clone())?;
+                }
+                self.links[n].0 = *directions;
+            }
+            Ask::Up { link, up } => {
+                let n = self.place(link)?;
+                for way in 0..2 {
+                    self.emulator.set_up(n, way, up)?;
+                }
+                self.links[n].1 = up;
+            }
+            Ask::Stop => {}
+        }
+        Ok(Answer::Done)
+    }
+
+    fn place(&self, link: usize) -> Result<usize> {
+        let found = self.emulated.get(link).copied().flatten();
+        found.ok_or_else(|| anyhow!("this link is not emulated: it has neither rate nor delay in the network description"))
+    }
+
+    fn state(&self, n: usize) -> Result<LinkState> {
+        let (directions, up) = self.links[n].clone();
+        let stats = [Stats::of(&self.emulator.tell(n, 0)?), Stats::of(&self.emulator.tell(n, 1)?)];
+        Ok(LinkState { up, directions, stats })
+    }
+}

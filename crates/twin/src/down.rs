@@ -1,0 +1,96 @@
+//! Taking a twin down, whatever state it is in.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use sys::netns::{self, Namespace};
+
+use crate::control;
+use crate::place::Place;
+use crate::plan;
+
+/// How long the emulator may take to end when it is asked to, before it is killed.
+const END_MAX: Duration = Duration::from_secs(5);
+/// How long programs on hosts may take to end when they are asked to, before they are killed.
+const PROGRAMS_MAX: Duration = Duration::from_secs(2);
+const STEP: Duration = Duration::from_millis(10);
+
+/// Ends the programs on its hosts and its emulator, and removes its namespaces and its directory.
+///
+/// # Errors
+/// What could not be removed.
+pub fn down(place: &Place) -> Result<()> {
+    let namespaces = netns::names(&plan::namespace_prefix(place.name()))?;
+    end_programs(&namespaces)?;
+    if place.is_alive() {
+        // One that does not answer is killed below.
+        let asked = control::ask(place, &control::Ask::Stop);
+        if let Err(error) = asked {
+            tracing::debug!(%error, "the emulator does not answer");
+        }
+        let until = Instant::now() + END_MAX;
+        while place.is_alive() && Instant::now() < until {
+            sleep(STEP);
+        }
+        if place.is_alive() {
+            kill_emulator(place)?;
+        }
+    }
+    for name in namespaces {
+        Namespace::named(&name)?.delete().with_context(|| format!("cannot remove the network namespace {name}"))?;
+    }
+    place.remove()
+}
+
+/// Takes down all twins, and what was left of others.
+///
+/// # Errors
+/// What could not be removed.
+pub fn down_all() -> Result<Vec<String>> {
+    let mut removed = Vec::new();
+    for place in Place::all()? {
+        down(&place)?;
+        removed.push(place.name().to_owned());
+    }
+    let left = netns::names(plan::NAMESPACE_PREFIX)?;
+    end_programs(&left)?;
+    for name in left {
+        Namespace::named(&name)?.delete()?;
+        removed.push(name);
+    }
+    Ok(removed)
+}
+
+fn end_programs(namespaces: &[String]) -> Result<()> {
+    let programs = || -> Result<Vec<u32>> {
+        let mut all = Vec::new();
+        for name in namespaces {
+            let inside = Namespace::named(name)?.processes().unwrap_or_default();
+            all.extend(inside.into_iter().filter(|&pid| pid != std::process::id()));
+        }
+        Ok(all)
+    };
+    for pid in programs()? {
+        // It may have ended since.
+        let _ = sys::process::terminate(pid);
+    }
+    let until = Instant::now() + PROGRAMS_MAX;
+    while !programs()?.is_empty() && Instant::now() < until {
+        sleep(STEP);
+    }
+    for pid in programs()? {
+        let _ = sys::process::kill(pid);
+    }
+    Ok(())
+}
+
+fn kill_emulator(place: &Place) -> Result<()> {
+    let pid = std::fs::read_to_string(place.file("lock"))?.trim().parse().context("the lock names no process")?;
+    sys::process::kill(pid)?;
+    let until = Instant::now() + END_MAX;
+    while place.is_alive() && Instant::now() < until {
+        sleep(STEP);
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The emulator: a TUN device at each end of a link, a machine for each direction, a thread for each core.
+
+mod lane;
+mod store;
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use model::network::Direction;
+use sim::link::Link;
+use sys::netns::Namespace;
+use sys::poll::Waker;
+use sys::tun::Tun;
+
+pub use lane::{Told, Unplanned};
+use lane::{Command, Half, Lane};
+
+/// How long a lane may take to answer: it looks at its commands after each few packets.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Odd, so that no two directions share a seed.
+const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A link to be emulated.
+pub struct Wire {
+    /// Its two ends: a namespace, and the name of the device there.
+    pub ends: [(Namespace, String); 2],
+    /// From the one end to the other, and back.
+    pub directions: [Direction; 2],
+}
+
+/// A running emulator. Links are named by their place in what it was started with.
+pub struct Emulator {
+    lanes: Vec<Handle>,
+    links: usize,
+    /// Why the threads do not run with real-time priority, if they do not.
+    pub ordinary: Option<String>,
+}
+
+struct Handle {
+    commands: Sender<Command>,
+    waker: Waker,
+    thread: JoinHandle<std::io::Result<()>>,
+}
+
+impl Emulator {
+    /// Makes the devices of all links and begins to carry their packets. All that is random follows from `seed`.
+    ///
+    /// # Errors
+    /// When a namespace is not there or a device cannot be made.
+    pub fn start(wires: Vec<Wire>, seed: u64) -> Result<Emulator> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let count = cores.min(wires.len()).max(1);
+        let mut halves: Vec<Vec<Half>> = (0..count).map(|_| Vec::new()).collect();
+        let links = wires.len();
+        for (n, wire) in wires.into_iter().enumerate() {
+            for (way, ((namespace, device), direction)) in wire.ends.into_iter().zip(wire.directions).enumerate() {
+                let name = device.clone();
+                let tun = namespace
+                    .run(move || Tun::create(&device))
+                    .with_context(|| format!("cannot make the device {name} in {}", namespace.name()))?;
+                let seed = seed.wrapping_add((2 * n + way) as u64 * SEED_STEP);
+                halves[n % count].push(Half { tun, link: Link::new(&direction, seed) });
+            }
+        }
+        let begin = Instant::now();
+        let (report, reports) = channel();
+        let lanes = halves
+            .into_iter()
+            .enumerate()
+            .map(|(n, halves)| Handle::start(n, halves, begin, report.clone()))
+            .collect::<Result<Vec<_>>>()?;
+        drop(report);
+        let ordinary = reports.iter().find_map(|refused: Option<String>| refused);
+        Ok(Emulator { lanes, links, ordinary })
+    }
+
+    /// How many links there are.
+    #[must_use]
+    pub fn links(&self) -> usize {
+        self.links
+    }
+
+    fn send(&self, link: usize, way: usize, command: impl FnOnce(usize) -> Command) -> Result<()> {
+        let lane = &self.lanes[link % self.lanes.len()];
+        let half = 2 * (link / self.lanes.len()) + way;
+        lane.commands.send(command(half)).map_err(|_| anyhow!("the emulator's thread has ended"))?;
+        lane.waker.wake();
+        Ok(())
+    }
+
+    /// Changes a direction (0: from the one end to the other, 1: back) of a link from the next segment on.
+    ///
+    /// # Errors
+    /// When the thread has ended.
+    pub fn set(&self, link: usize, way: usize, direction: Direction) -> Result<()> {
+        self.send(link, way, |half| Command::Set(half, Box::new(direction)))
+    }
+
+    /// Cuts a direction, or heals it.
+    ///
+    /// # Errors
+    /// When the thread has ended.
+    pub fn set_up(&self, link: usize, way: usize, up: bool) -> Result<()> {
+        self.send(link, way, |half| if up { Command::Heal(half) } else { Command::Cut(half) })
+    }
+
+    /// What happened in a direction so far.
+    ///
+    /// # Errors
+    /// When the thread has ended or does not answer.
+    pub fn tell(&self, link: usize, way: usize) -> Result<Told> {
+        let (reply, told): (_, Receiver<Told>) = channel();
+        self.send(link, way, |half| Command::Tell(half, reply))?;
+        told.recv_timeout(ANSWER_MAX).context("the emulator's thread does not answer")
+    }
+
+    /// Ends all threads; the devices are gone then.
+    ///
+    /// # Errors
+    /// What ended a thread early.
+    pub fn stop(self) -> Result<()> {
+        for lane in &self.lanes {
+            // One that has ended needs no command.
+            let _ = lane.commands.send(Command::Stop);
+            lane.waker.wake();
+        }
+        for lane in self.lanes {
+            lane.thread.join().map_err(|_| anyhow!("a thread of the emulator panicked"))??;
+        }
+        Ok(())
+    }
+}
+
+impl Handle {
+    fn start(n: usize, halves: Vec<Half>, begin: Instant, report: Sender<Option<String>>) -> Result<Handle> {
+        let waker = Waker::new()?;
+        let (commands, queue) = channel();
+        let lane = Lane::new(halves, waker.clone(), queue, begin)?;
+        let run = move || {
+            // Packets that are due leave before anybody else runs; without the right to that they are late.
+            let refused = sys::cpu::set_real_time().and_then(|()| sys::cpu::set_exact_sleep()).err();
+            let _ = report.send(refused.map(|error| error.to_string()));
+            drop(report);
+            lane.run()
+        };
+        let thread = thread::Builder::new().name(format!("lh-twin-{n}")).spawn(run)?;
+        Ok(Handle { commands, waker, thread })
+    }
+}

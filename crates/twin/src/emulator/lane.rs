@@ -1,0 +1,262 @@
+//! One thread of the emulator: its links, and the loop that carries their packets.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io;
+use std::sync::mpsc::{Receiver, Sender};
+use std::time::{Duration, Instant};
+
+use model::network::Direction;
+use sim::link::{Admission, Counters, Link, Output};
+use sys::poll::{EVENTS_MAX, Epoll, Interest, Waker};
+use sys::tun::Tun;
+
+use super::store::Store;
+use crate::packet;
+
+/// Departures in a row before the devices are looked at again.
+const RELEASE_BATCH: usize = 32;
+/// Packets read from one device in a row: what is due must not wait long for what comes in.
+const READ_BATCH: usize = 8;
+/// Longest sleep: nothing depends on it.
+const SLEEP_MAX: Duration = Duration::from_secs(10);
+/// Number of the waker among the devices.
+const WAKER: u64 = u64::MAX;
+
+/// One direction of a link: what is read from its own device leaves at the device of the other direction.
+pub struct Half {
+    /// The device in the namespace that it comes from.
+    pub tun: Tun,
+    /// The machine.
+    pub link: Link,
+}
+
+/// What happened outside the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unplanned {
+    /// Packets that were not read for want of memory.
+    pub no_memory: u64,
+    /// Packets that are not IP, or not as long as they say.
+    pub malformed: u64,
+    /// Pieces that the device at the other end did not take (it is down).
+    pub refused: u64,
+}
+
+/// What one direction has to tell.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// Nanoseconds since the emulator began.
+    pub at: u64,
+    /// The machine's counters.
+    pub counters: Counters,
+    /// What happened outside it.
+    pub unplanned: Unplanned,
+}
+
+/// What a lane is asked; a direction is named by its place in the lane.
+pub enum Command {
+    /// Change a direction from the next segment on.
+    Set(usize, Box<Direction>),
+    /// Let nothing through any more; what is on the way is lost.
+    Cut(usize),
+    /// Let packets through again.
+    Heal(usize),
+    /// Tell of a direction.
+    Tell(usize, Sender<Told>),
+    /// End.
+    Stop,
+}
+
+/// A thread's links. Halves 2n and 2n + 1 are the two directions of one link.
+pub struct Lane {
+    halves: Vec<Half>,
+    unplanned: Vec<Unplanned>,
+    /// When each half has something to release, as far as it stands in `due`.
+    scheduled: Vec<Option<u64>>,
+    due: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Devices that may have something to read, in turn.
+    readable: VecDeque<usize>,
+    is_readable: Vec<bool>,
+    store: Store,
+    epoll: Epoll,
+    waker: Waker,
+    commands: Receiver<Command>,
+    begin: Instant,
+}
+
+impl Lane {
+    /// A lane of the given halves, to be commanded through `commands` and the waker that is given.
+    ///
+    /// # Errors
+    /// When the system has no descriptor left.
+    pub fn new(halves: Vec<Half>, waker: Waker, commands: Receiver<Command>, begin: Instant) -> io::Result<Lane> {
+        let epoll = Epoll::new()?;
+        epoll.add(&waker, WAKER, Interest::READ)?;
+        for (n, half) in halves.iter().enumerate() {
+            epoll.add(&half.tun, n as u64, Interest::READ.edge())?;
+        }
+        let count = halves.len();
+        Ok(Lane {
+            halves,
+            unplanned: vec![Unplanned::default(); count],
+            scheduled: vec![None; count],
+            due: BinaryHeap::new(),
+            readable: VecDeque::with_capacity(count),
+            is_readable: vec![false; count],
+            store: Store::default(),
+            epoll,
+            waker,
+            commands,
+            begin,
+        })
+    }
+
+    fn now(&self) -> u64 {
+        self.begin.elapsed().as_nanos() as u64
+    }
+
+    /// Carries packets until it is told to stop.
+    ///
+    /// # Errors
+    /// When waiting fails, which only a fault of this program explains.
+    pub fn run(mut self) -> io::Result<()> {
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        loop {
+            self.release();
+            self.read();
+            let sleep = match self.due.peek() {
+                _ if !self.readable.is_empty() => Duration::ZERO,
+                Some(&Reverse((due, _))) => Duration::from_nanos(due.saturating_sub(self.now())).min(SLEEP_MAX),
+                None => SLEEP_MAX,
+            };
+            self.epoll.wait_exactly(&mut events, sleep)?;
+            for event in &events {
+                if event.token == WAKER {
+                    self.waker.drain();
+                    while let Ok(command) = self.commands.try_recv() {
+                        if !self.obey(command) {
+                            return Ok(());
+                        }
+                    }
+                } else {
+                    let n = event.token as usize;
+                    if !std::mem::replace(&mut self.is_readable[n], true) {
+                        self.readable.push_back(n);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Releases what is due, in the order in which it is due.
+    fn release(&mut self) {
+        for _ in 0..RELEASE_BATCH {
+            let now = self.now();
+            let Some(&Reverse((due, n))) = self.due.peek() else { return };
+            if due > now {
+                return;
+            }
+            self.due.pop();
+            // A change of the link may have scheduled it anew.
+            if self.scheduled[n] != Some(due) {
+                continue;
+            }
+            self.scheduled[n] = None;
+            match self.halves[n].link.poll(now) {
+                Some(Output::Departure(departure)) => {
+                    let piece = packet::cut(self.store.get(departure.key), departure.first, departure.count, departure.fate);
+                    let written = piece.and_then(|piece| self.halves[n ^ 1].tun.write(&piece.slices()));
+                    if let Err(error) = written {
+                        tracing::debug!(%error, "a piece was not written");
+                        self.unplanned[n].refused += 1;
+                    }
+                    if departure.last {
+                        self.store.forget(departure.key);
+                    }
+                }
+                Some(Output::Forget(key)) => self.store.forget(key),
+                None => {}
+            }
+            self.schedule(n);
+        }
+    }
+
+    fn schedule(&mut self, n: usize) {
+        let next = self.halves[n].link.poll_timeout();
+        if next != self.scheduled[n] {
+            self.scheduled[n] = next;
+            self.due.extend(next.map(|due| Reverse((due, n))));
+        }
+    }
+
+    /// Reads some packets from each device that has any, until something is due.
+    fn read(&mut self) {
+        for _ in 0..self.readable.len() {
+            let Some(n) = self.readable.pop_front() else { return };
+            if self.read_some(n) {
+                self.readable.push_back(n);
+            } else {
+                self.is_readable[n] = false;
+            }
+            self.schedule(n);
+            if self.due.peek().is_some_and(|&Reverse((due, _))| due <= self.now()) {
+                return;
+            }
+        }
+    }
+
+    /// Whether there may be more.
+    fn read_some(&mut self, n: usize) -> bool {
+        for _ in 0..READ_BATCH {
+            let half = &mut self.halves[n];
+            let Some(space) = self.store.space() else {
+                // Read into nothing, so that the device goes on.
+                let mut scratch = [0; 64];
+                if half.tun.read(&mut scratch).is_err() {
+                    return false;
+                }
+                self.unplanned[n].no_memory += 1;
+                continue;
+            };
+            let Ok(len) = half.tun.read(space) else { return false };
+            let Ok(shape) = packet::shape(self.store.fresh(len)) else {
+                self.unplanned[n].malformed += 1;
+                continue;
+            };
+            let key = self.store.keep(len);
+            let now = self.begin.elapsed().as_nanos() as u64;
+            if half.link.handle_packet(now, key, shape) == Admission::Dropped {
+                self.store.forget(key);
+            }
+        }
+        true
+    }
+
+    /// Whether to go on.
+    fn obey(&mut self, command: Command) -> bool {
+        let now = self.now();
+        let n = match command {
+            Command::Set(n, direction) => {
+                self.halves[n].link.set(now, &direction);
+                n
+            }
+            Command::Cut(n) => {
+                self.halves[n].link.cut(now);
+                n
+            }
+            Command::Heal(n) => {
+                self.halves[n].link.heal(now);
+                n
+            }
+            Command::Tell(n, reply) => {
+                let counters = self.halves[n].link.counters(now);
+                // Who asked may have gone.
+                let _ = reply.send(Told { at: now, counters, unplanned: self.unplanned[n] });
+                n
+            }
+            Command::Stop => return false,
+        };
+        self.schedule(n);
+        true
+    }
+}

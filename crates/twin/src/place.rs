@@ -1,0 +1,197 @@
+//! Where a running twin leaves what others must know: a directory of its own.
+//!
+//! | file | what |
+//! |---|---|
+//! | `network.toml` | the network, scaled, as it was brought up |
+//! | `twin.json` | [`Record`] |
+//! | `lock` | locked by the emulator as long as it lives |
+//! | `control` | its socket |
+//! | `hosts` | names and addresses, in the form of `/etc/hosts` |
+//! | `log` | what the emulator said |
+
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, anyhow, bail};
+use model::network::Network;
+use serde::{Deserialize, Serialize};
+
+/// Holds a directory for each twin.
+pub const ROOT: &str = "/run/longhaul/twin";
+/// Longest name of a twin.
+pub const NAME_MAX: usize = 32;
+
+/// What carries the packets of links that are not plain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Driver {
+    /// Longhaul's own emulator.
+    #[default]
+    Own,
+    /// The kernel's netem, where it has one.
+    Netem,
+}
+
+/// How a twin was brought up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// What carries its packets.
+    pub driver: Driver,
+    /// All that is random follows from it.
+    pub seed: u64,
+    /// What rates were multiplied by, as written.
+    pub scale: String,
+}
+
+/// The directory of one twin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    name: String,
+    dir: PathBuf,
+}
+
+impl Place {
+    /// The directory of the twin `name`, whether or not it is there.
+    ///
+    /// # Errors
+    /// When that is no name for a twin.
+    pub fn of(name: &str) -> Result<Place> {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(fits) || name.starts_with('-') {
+            bail!("`{name}` cannot name a twin: use up to {NAME_MAX} letters, digits, `-` and `_`");
+        }
+        Ok(Place { name: name.to_owned(), dir: Path::new(ROOT).join(name) })
+    }
+
+    /// All there are, by name.
+    ///
+    /// # Errors
+    /// When the directory cannot be read; that there is none is no error.
+    pub fn all() -> Result<Vec<Place>> {
+        let entries = match fs::read_dir(ROOT) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.with_context(|| format!("cannot read {ROOT}"))?,
+        };
+        let mut places = Vec::new();
+        for entry in entries {
+            places.extend(entry?.file_name().to_str().and_then(|name| Place::of(name).ok()));
+        }
+        places.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(places)
+    }
+
+    /// Makes the directory.
+    ///
+    /// # Errors
+    /// When a twin of this name is there already.
+    pub fn make(&self) -> Result<()> {
+        fs::create_dir_all(ROOT).with_context(|| format!("cannot make {ROOT}: a twin needs root"))?;
+        match DirBuilder::new().mode(0o755).create(&self.dir) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(anyhow!(
+                "the twin `{0}` is there already: `longhaul twin down {0}` removes it, --name gives this one another name",
+                self.name
+            )),
+            made => made.with_context(|| format!("cannot make {}", self.dir.display())),
+        }
+    }
+
+    /// The name of the twin.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A file in the directory.
+    #[must_use]
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Whether the directory is there.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.dir.is_dir()
+    }
+
+    /// Writes how it was brought up.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn write(&self, network: &Network, record: &Record) -> Result<()> {
+        fs::write(self.file("network.toml"), network.to_toml())?;
+        fs::write(self.file("twin.json"), serde_json::to_vec(record)?)?;
+        Ok(())
+    }
+
+    /// Reads how it was brought up.
+    ///
+    /// # Errors
+    /// When there is no such twin, or it was left half made.
+    pub fn read(&self) -> Result<(Network, Record)> {
+        if !self.exists() {
+            return Err(self.absent());
+        }
+        let half_made = || format!("the twin `{0}` was left half made: `longhaul twin down {0}` removes it", self.name);
+        let path = self.file("network.toml");
+        let text = fs::read_to_string(&path).with_context(half_made)?;
+        let network = Network::from_toml(&text, &path.to_string_lossy())?;
+        let record = serde_json::from_slice(&fs::read(self.file("twin.json")).with_context(half_made)?)?;
+        Ok((network, record))
+    }
+
+    /// That there is no such twin, and which there are.
+    #[must_use]
+    pub fn absent(&self) -> anyhow::Error {
+        let others = Place::all().unwrap_or_default();
+        let others: Vec<&str> = others.iter().map(Place::name).collect();
+        match others.is_empty() {
+            true => anyhow!("there is no twin `{}`, nor any other: `longhaul twin up` makes one", self.name),
+            false => anyhow!("there is no twin `{}`; there are: {}", self.name, others.join(", ")),
+        }
+    }
+
+    /// Locks the twin for the emulator that calls; the lock ends with the file.
+    ///
+    /// # Errors
+    /// When another emulator has it.
+    pub fn lock(&self) -> Result<File> {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.file("lock"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => bail!("the twin `{}` has its emulator already", self.name),
+            Err(TryLockError::Error(error)) => Err(error.into()),
+        }
+    }
+
+    /// Whether its emulator lives.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        File::open(self.file("lock")).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+    }
+
+    /// Removes the directory.
+    ///
+    /// # Errors
+    /// What the file system says; that it is gone is no error.
+    pub fn remove(&self) -> Result<()> {
+        match fs::remove_dir_all(&self.dir) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+            removed => removed.with_context(|| format!("cannot remove {}", self.dir.display())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_lead_nowhere_else() {
+        for name in ["", "..", "a/b", "-x", "a b", "ü", &"x".repeat(33)] {
+            assert!(Place::of(name).is_err(), "{name}");
+        }
+        assert_eq!(Place::of("my-net_2").unwrap().file("lock"), Path::new("/run/longhaul/twin/my-net_2/lock"));
+    }
+}

@@ -1,0 +1,115 @@
+//! Bringing a twin up: namespaces, devices, the emulator, addresses and routes.
+
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use model::network::Network;
+use sys::netns::Namespace;
+
+use crate::down::down;
+use crate::netem;
+use crate::place::{Driver, Place, Record};
+use crate::plan::Plan;
+
+/// What the emulator says on its standard output when it carries packets.
+pub const READY: &str = "ready";
+
+/// Brings a twin up. `program` is this program: it is started once more as the emulator.
+///
+/// # Errors
+/// When the twin is there already, or something it needs cannot be had; nothing is left behind then.
+pub fn up(place: &Place, network: &Network, record: &Record, program: &Path) -> Result<Plan> {
+    if sys::process::euid() != 0 {
+        bail!("a twin needs root: it makes network namespaces and devices");
+    }
+    let plan = Plan::of(network, place.name())?;
+    place.make()?;
+    let built = build(place, network, record, &plan, program);
+    if built.is_err() {
+        down(place).context("what was begun could not be removed")?;
+    }
+    built.map(|()| plan)
+}
+
+fn build(place: &Place, network: &Network, record: &Record, plan: &Plan, program: &Path) -> Result<()> {
+    place.write(network, record)?;
+    fs::write(place.file("hosts"), &plan.hosts)?;
+    for node in &plan.nodes {
+        let namespace = Namespace::create(&node.namespace)
+            .with_context(|| format!("cannot make the network namespace {}", node.namespace))?;
+        let sysctls = node.sysctls.clone();
+        namespace
+            .run(move || {
+                sysctls.iter().try_for_each(|(name, value)| {
+                    fs::write(Path::new("/proc/sys").join(name.replace('.', "/")), value)
+                        .map_err(|error| std::io::Error::new(error.kind(), format!("{name}: {error}")))
+                })
+            })
+            .with_context(|| format!("cannot set up {}", node.namespace))?;
+    }
+    let own = record.driver == Driver::Own;
+    for link in plan.links.iter().filter(|link| !(own && link.emulated)) {
+        let [(a, a_device), (b, b_device)] = &link.ends;
+        let (a, b) = (&plan.nodes[*a].namespace, &plan.nodes[*b].namespace);
+        ip(None, &format!("link add {a_device} netns {a} type veth peer name {b_device} netns {b}\n"))?;
+    }
+    if own {
+        start_emulator(place, program)?;
+    }
+    for node in &plan.nodes {
+        ip(Some(&node.namespace), &node.commands.join("\n"))?;
+    }
+    if !own {
+        netem::apply(network, plan)?;
+    }
+    Ok(())
+}
+
+/// Runs lines of `ip`, in a namespace if one is given.
+pub(crate) fn ip(namespace: Option<&str>, lines: &str) -> Result<()> {
+    let mut command = Command::new("ip");
+    if let Some(namespace) = namespace {
+        command.args(["-n", namespace]);
+    }
+    command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().context("cannot run `ip`: install iproute2")?;
+    child.stdin.take().expect("it was piped").write_all(lines.as_bytes())?;
+    let output = child.wait_with_output()?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        // The place of the line in the batch is of use to nobody who does not see the batch.
+        let said: Vec<&str> = said.lines().filter(|line| !line.starts_with("Command failed")).collect();
+        let number = String::from_utf8_lossy(&output.stderr)
+            .rsplit_once("-:")
+            .and_then(|(_, number)| number.trim().parse::<usize>().ok());
+        let line = number.and_then(|n| lines.lines().nth(n - 1)).unwrap_or("a batch");
+        bail!("`ip {line}`{}: {}", namespace.map(|n| format!(" in {n}")).unwrap_or_default(), said.join("; "));
+    }
+    Ok(())
+}
+
+fn start_emulator(place: &Place, program: &Path) -> Result<()> {
+    let log = OpenOptions::new().create(true).append(true).open(place.file("log"))?;
+    let mut child = Command::new(program)
+        .args(["twin", "emulate", place.name()])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        // It lives on when the shell that brought it up is gone.
+        .process_group(0)
+        .current_dir("/")
+        .spawn()
+        .with_context(|| format!("cannot start {}", program.display()))?;
+    let mut said = String::new();
+    BufReader::new(child.stdout.take().expect("it was piped")).read_line(&mut said)?;
+    if said.trim_end() != READY {
+        child.wait()?;
+        let log = fs::read_to_string(place.file("log")).unwrap_or_default();
+        bail!("the emulator did not start: {}", log.lines().last().unwrap_or("it said nothing"));
+    }
+    Ok(())
+}

@@ -2,9 +2,25 @@
 //!
 //! A [`Network`] is checked: names are unique, ends exist, and every number is in its bounds.
 
+mod build;
+mod error;
+pub mod fibre;
+mod forms;
+pub mod limits;
+mod names;
+mod route;
+mod scale;
+mod shipped;
+mod toml;
+
 use std::time::Duration;
 
 use units::{Bytes, Rate};
+
+pub use error::NetworkError;
+pub use names::Unknown;
+pub use scale::{Ratio, RatioError};
+pub use shipped::shipped;
 
 /// A network description.
 #[derive(Clone, Debug, Default, PartialEq)]

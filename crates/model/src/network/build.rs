@@ -1,0 +1,196 @@
+//! Putting a network together, whatever it was written in: what is added is checked against what is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::error::{quoted, thing};
+use super::names::{self, Unknown};
+use super::{Direction, Link, Network, Node, NodeIndex, NodeKind, Path, QueueLimit, Site, limits};
+
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    network: Network,
+    sites: BTreeMap<String, usize>,
+    nodes: BTreeMap<String, NodeIndex>,
+    links: BTreeMap<String, usize>,
+    /// The ends that each bundle's members join.
+    bundles: BTreeMap<String, [NodeIndex; 2]>,
+    paths: BTreeSet<String>,
+}
+
+impl Builder {
+    pub(super) fn new(name: &str, about: Option<String>) -> Result<Builder, String> {
+        names::check(name)?;
+        if about.as_ref().is_some_and(|about| about.chars().count() > limits::ABOUT_MAX) {
+            return Err(format!("`about` is longer than {} characters: make it a sentence", limits::ABOUT_MAX));
+        }
+        Ok(Builder { network: Network { name: name.to_owned(), about, ..Network::default() }, ..Builder::default() })
+    }
+
+    pub(super) fn finish(self) -> Result<Network, String> {
+        if self.network.nodes.is_empty() {
+            return Err("no host and no router: write for example `hosts = [\"a\", \"b\"]`".to_owned());
+        }
+        Ok(self.network)
+    }
+
+    pub(super) fn add_site(&mut self, name: &str, position: Option<(f64, f64)>) -> Result<usize, String> {
+        room("sites", self.network.sites.len(), limits::SITES_MAX)?;
+        names::check(name)?;
+        if let Some((latitude, longitude)) = position {
+            bounded("latitude", latitude, 90.0)?;
+            bounded("longitude", longitude, 180.0)?;
+        }
+        let index = self.network.sites.len();
+        fresh("site", self.sites.insert(name.to_owned(), index).is_none())?;
+        self.network.sites.push(Site { name: name.to_owned(), position });
+        Ok(index)
+    }
+
+    pub(super) fn find_site(&self, name: &str) -> Result<usize, Unknown> {
+        self.sites.get(name).copied().ok_or_else(|| Unknown::new("site", name, keys(&self.sites)))
+    }
+
+    pub(super) fn add_node(&mut self, name: &str, kind: NodeKind, site: Option<usize>) -> Result<NodeIndex, String> {
+        room("hosts and routers", self.network.nodes.len(), limits::NODES_MAX)?;
+        names::check(name)?;
+        let index = self.network.nodes.len();
+        fresh("node", self.nodes.insert(name.to_owned(), index).is_none())?;
+        self.network.nodes.push(Node { name: name.to_owned(), kind, site });
+        Ok(index)
+    }
+
+    pub(super) fn find_node(&self, name: &str) -> Result<NodeIndex, Unknown> {
+        self.nodes.get(name).copied().ok_or_else(|| Unknown::new("node", name, keys(&self.nodes)))
+    }
+
+    pub(super) fn find_host(&self, name: &str) -> Result<NodeIndex, String> {
+        let node = self.find_node(name).map_err(|unknown| unknown.to_string())?;
+        match self.network.nodes[node].kind {
+            NodeKind::Host => Ok(node),
+            NodeKind::Router => Err(format!("`{}` is a router: a path begins and ends at hosts", quoted(name))),
+        }
+    }
+
+    /// The position of a node's site.
+    pub(super) fn position(&self, node: NodeIndex) -> Result<(f64, f64), String> {
+        let node = &self.network.nodes[node];
+        let position = node.site.and_then(|site| self.network.sites[site].position);
+        position.ok_or_else(|| {
+            format!("{} has no place: give it a site with latitude and longitude", thing("node", &node.name))
+        })
+    }
+
+    pub(super) fn add_link(&mut self, link: Link) -> Result<(), String> {
+        room("links", self.network.links.len(), limits::LINKS_MAX)?;
+        names::check(&link.name)?;
+        if link.from == link.to {
+            let node = &self.network.nodes[link.from].name;
+            return Err(format!("both ends are `{node}`: a link joins two nodes"));
+        }
+        if link.risks.len() > limits::RISKS_MAX {
+            return Err(format!("more than {} risks: name fewer", limits::RISKS_MAX));
+        }
+        link.risks.iter().try_for_each(|risk| names::check(risk))?;
+        check_queues(&link.forward, link.mtu)?;
+        check_queues(&link.backward, link.mtu)?;
+        if let Some(bundle) = &link.bundle {
+            names::check(bundle)?;
+            let ends = [link.from.min(link.to), link.from.max(link.to)];
+            if *self.bundles.entry(bundle.clone()).or_insert(ends) != ends {
+                return Err(format!("bundle `{bundle}` joins other nodes: its members are parallel"));
+            }
+        }
+        let of_bundle = [Some(&link.name), link.bundle.as_ref()].into_iter().flatten();
+        for name in of_bundle.filter(|name| self.bundles.contains_key(*name)) {
+            if *name == link.name || self.links.contains_key(name) {
+                return Err(format!("`{name}` names a link and a bundle: call one of them otherwise"));
+            }
+        }
+        fresh("link", self.links.insert(link.name.clone(), self.network.links.len()).is_none())?;
+        self.network.links.push(link);
+        Ok(())
+    }
+
+    pub(super) fn find_link(&self, name: &str) -> Result<usize, String> {
+        if self.bundles.contains_key(name) {
+            let mut members = self.network.links.iter().filter(|link| link.bundle.as_deref() == Some(name));
+            let first = members.next().map_or_else(String::new, |link| format!(", such as `{}`", link.name));
+            return Err(format!("`{name}` is a bundle: name one of its members{first}"));
+        }
+        let found = self.links.get(name).copied();
+        found.ok_or_else(|| Unknown::new("link", name, keys(&self.links)).to_string())
+    }
+
+    pub(super) fn check_path_name(&self, name: &str) -> Result<(), String> {
+        room("paths", self.network.paths.len(), limits::PATHS_MAX)?;
+        names::check(name)?;
+        fresh("path", !self.paths.contains(name))
+    }
+
+    /// The node to which `link` leads on from `at`, on a path to `to` that has been at `seen`.
+    pub(super) fn step(&self, seen: &[NodeIndex], link: usize, to: NodeIndex) -> Result<NodeIndex, String> {
+        let at = *seen.last().expect("a path begins at a node");
+        let (name, here) = (&self.network.links[link].name, &self.network.nodes[at].name);
+        let ends = &self.network.links[link];
+        if ends.from != at && ends.to != at {
+            let (from, end) = (&self.network.nodes[ends.from].name, &self.network.nodes[ends.to].name);
+            return Err(format!(
+                "link `{name}` joins `{from}` and `{end}`, but the path is at `{here}`: write its links in turn"
+            ));
+        }
+        let next = self.network.far_end(link, at);
+        let node = &self.network.nodes[next];
+        if seen.contains(&next) {
+            return Err(format!("link `{name}` leads back to `{}`: a path passes each node once", node.name));
+        }
+        if node.kind == NodeKind::Host && next != to {
+            return Err(format!("link `{name}` leads to host `{}`: hosts do not forward", node.name));
+        }
+        Ok(next)
+    }
+
+    pub(super) fn add_path(&mut self, path: Path) -> Result<(), String> {
+        self.check_path_name(&path.name)?;
+        self.paths.insert(path.name.clone());
+        self.network.paths.push(path);
+        Ok(())
+    }
+
+    pub(super) fn node_name(&self, node: NodeIndex) -> &str {
+        &self.network.nodes[node].name
+    }
+}
+
+fn keys(of: &BTreeMap<String, usize>) -> impl Iterator<Item = &str> {
+    of.keys().map(String::as_str)
+}
+
+fn room(what: &str, have: usize, most: usize) -> Result<(), String> {
+    if have < most { Ok(()) } else { Err(format!("more than {most} {what}: make the network smaller")) }
+}
+
+fn fresh(kind: &str, fresh: bool) -> Result<(), String> {
+    if fresh { Ok(()) } else { Err(format!("another {kind} has that name: call one of them otherwise")) }
+}
+
+fn bounded(key: &str, degrees: f64, most: f64) -> Result<(), String> {
+    if (-most..=most).contains(&degrees) {
+        Ok(())
+    } else {
+        Err(format!("{key}: {degrees} is not within -{most} to {most}"))
+    }
+}
+
+/// What waits for a rate needs one, and a queue that cannot hold a packet lets none through.
+fn check_queues(direction: &Direction, mtu: u32) -> Result<(), String> {
+    let waits = [("queue", direction.queue.is_some()), ("ecn", direction.ecn.is_some())];
+    if let Some((key, _)) = waits.into_iter().find(|(_, given)| *given && direction.rate.is_none()) {
+        return Err(format!("`{key}` without `rate`: nothing waits there, give the link a rate"));
+    }
+    match direction.queue {
+        Some(QueueLimit::Bytes(bytes)) if bytes.get() < u64::from(mtu) => {
+            Err(format!("a queue of {bytes:#} holds no packet of {mtu} bytes: write at least `{mtu} B`"))
+        }
+        _ => Ok(()),
+    }
+}

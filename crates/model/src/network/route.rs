@@ -1,0 +1,118 @@
+//! Questions to a network: what is called so, what is beside it, which way leads there.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::names::Unknown;
+use super::{LinkIndex, Network, NodeIndex, NodeKind};
+
+impl Network {
+    /// The node of that name.
+    ///
+    /// # Errors
+    /// Names the one that was probably meant.
+    pub fn node(&self, name: &str) -> Result<NodeIndex, Unknown> {
+        find("node", name, self.nodes.iter().map(|node| node.name.as_str()))
+    }
+
+    /// The link of that name.
+    ///
+    /// # Errors
+    /// Names the one that was probably meant.
+    pub fn link(&self, name: &str) -> Result<LinkIndex, Unknown> {
+        find("link", name, self.links.iter().map(|link| link.name.as_str()))
+    }
+
+    /// The links of that name: the one, or all members of the bundle.
+    ///
+    /// # Errors
+    /// Names the one that was probably meant.
+    pub fn links_named(&self, name: &str) -> Result<Vec<LinkIndex>, Unknown> {
+        let bundle = self.links.iter().enumerate().filter(|(_, link)| link.bundle.as_deref() == Some(name));
+        let members: Vec<LinkIndex> = bundle.map(|(index, _)| index).collect();
+        if members.is_empty() { self.link(name).map(|link| vec![link]) } else { Ok(members) }
+    }
+
+    /// The links of a node, in the order of the file. Takes a look at every link.
+    pub fn links_of(&self, node: NodeIndex) -> impl Iterator<Item = LinkIndex> + '_ {
+        let of =
+            move |(index, link): (LinkIndex, &super::Link)| (link.from == node || link.to == node).then_some(index);
+        self.links.iter().enumerate().filter_map(of)
+    }
+
+    /// The node at the other end of a link, seen from `node`, which must be one of its ends.
+    #[must_use]
+    pub fn far_end(&self, link: LinkIndex, node: NodeIndex) -> NodeIndex {
+        let link = &self.links[link];
+        if link.from == node { link.to } else { link.from }
+    }
+
+    /// The cheapest path by cost, as links in turn; among equals, that whose links come first by name. Hosts do not forward.
+    ///
+    /// `None` if no path leads there; empty from a node to itself.
+    #[must_use]
+    pub fn cheapest_path(&self, from: NodeIndex, to: NodeIndex) -> Option<Vec<LinkIndex>> {
+        let next = self.routes_to(to);
+        let mut path = Vec::new();
+        let mut at = from;
+        // Every step is nearer by at least the least cost, so no node comes twice.
+        while at != to {
+            let link = next[at]?;
+            path.push(link);
+            at = self.far_end(link, at);
+        }
+        Some(path)
+    }
+
+    /// For each node the link that its cheapest path to `to` begins with, as [`Network::cheapest_path`] goes; `None` at
+    /// `to` and where no path leads there.
+    ///
+    /// One search answers for all nodes, so these are the routes to one destination, and agree from hop to hop.
+    #[must_use]
+    pub fn routes_to(&self, to: NodeIndex) -> Vec<Option<LinkIndex>> {
+        let beside = self.neighbours();
+        let mut costs = vec![u64::MAX; self.nodes.len()];
+        costs[to] = 0;
+        let mut heap = BinaryHeap::from([Reverse((0, to))]);
+        // Each link is looked at once from either end, so the heap holds at most two entries for each.
+        while let Some(Reverse((cost, node))) = heap.pop() {
+            if cost > costs[node] || !self.forwards(node, to) {
+                continue;
+            }
+            for &link in &beside[node] {
+                let (other, cost) = (self.far_end(link, node), cost + u64::from(self.links[link].cost));
+                if cost < costs[other] {
+                    costs[other] = cost;
+                    heap.push(Reverse((cost, other)));
+                }
+            }
+        }
+        let first = |node: NodeIndex| {
+            let cheapest = beside[node].iter().copied().filter(|&link| {
+                let other = self.far_end(link, node);
+                let cost = costs[other].checked_add(u64::from(self.links[link].cost));
+                self.forwards(other, to) && cost == Some(costs[node])
+            });
+            cheapest.min_by_key(|&link| &self.links[link].name).filter(|_| node != to)
+        };
+        (0..self.nodes.len()).map(first).collect()
+    }
+
+    /// Whether a path to `to` may go on from this node.
+    fn forwards(&self, node: NodeIndex, to: NodeIndex) -> bool {
+        node == to || self.nodes[node].kind == NodeKind::Router
+    }
+
+    fn neighbours(&self) -> Vec<Vec<LinkIndex>> {
+        let mut beside = vec![Vec::new(); self.nodes.len()];
+        for (index, link) in self.links.iter().enumerate() {
+            beside[link.from].push(index);
+            beside[link.to].push(index);
+        }
+        beside
+    }
+}
+
+fn find<'a>(kind: &'static str, name: &str, names: impl Iterator<Item = &'a str> + Clone) -> Result<usize, Unknown> {
+    names.clone().position(|known| known == name).ok_or_else(|| Unknown::new(kind, name, names))
+}

@@ -3,6 +3,7 @@
 //! A [`Network`] is checked: names are unique, ends exist, and every number is in its bounds.
 
 mod build;
+mod change;
 mod error;
 pub mod fibre;
 mod forms;
@@ -15,8 +16,10 @@ mod toml;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use units::{Bytes, Rate};
 
+pub use change::KEYS;
 pub use error::NetworkError;
 pub use names::Unknown;
 pub use scale::{Ratio, RatioError};
@@ -99,7 +102,7 @@ pub struct Link {
 }
 
 /// One direction of a link.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Direction {
     /// Rate in bits of IP packets with their headers; without one the link is as fast as the machine.
     pub rate: Option<Rate>,
@@ -121,7 +124,7 @@ pub struct Direction {
 }
 
 /// Variation of a delay: added to it, uniform from 0 to `amount`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Jitter {
     /// The most that is added.
     pub amount: Duration,
@@ -130,7 +133,7 @@ pub struct Jitter {
 }
 
 /// What is lost on the way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Loss {
     /// Nothing.
     #[default]
@@ -151,7 +154,7 @@ pub enum Loss {
 }
 
 /// How much may wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum QueueLimit {
     /// Bytes of IP packets.
     Bytes(Bytes),
@@ -162,7 +165,7 @@ pub enum QueueLimit {
 }
 
 /// A probability, in steps of 2^-32: exact to compare and to store.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Probability(u64);
 
 impl Probability {

@@ -10,8 +10,8 @@ use rustix::fs::{Mode, OFlags};
 pub const NAME_MAX: usize = 15;
 /// Bytes of the offload header before each packet (`struct virtio_net_hdr`).
 pub const VNET_HEADER: usize = 10;
-/// The most that one read gives: the header and the longest packet.
-pub const READ_MAX: usize = VNET_HEADER + 65_535;
+/// The most that one read gives: the header and the longest packet (IPv6 counts 65,535 bytes after its header of 40).
+pub const READ_MAX: usize = VNET_HEADER + 40 + 65_535;
 
 /// `TUN_F_*` of `linux/if_tun.h`: what the kernel may leave to us to do.
 const OFFLOAD_CSUM: libc::c_ulong = 0x01;

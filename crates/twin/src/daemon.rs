@@ -31,14 +31,14 @@ pub fn run(place: &Place) -> Result<()> {
     lock.set_len(0)?;
     write!(lock, "{}", std::process::id())?;
     let (network, record) = place.read()?;
-    let plan = Plan::of(&network, place.name())?;
+    let plan = Plan::new(&network, place.name())?;
     let (mut emulated, mut wires) = (Vec::new(), Vec::new());
     for (link, planned) in network.links.iter().zip(&plan.links) {
         emulated.push(planned.emulated.then_some(wires.len()));
         if planned.emulated {
             let end = |n: usize| -> Result<(Namespace, String)> {
-                let (node, device) = &planned.ends[n];
-                Ok((Namespace::named(&plan.nodes[*node].namespace)?, device.clone()))
+                let end = &planned.ends[n];
+                Ok((Namespace::named(&plan.nodes[end.node].namespace)?, end.device.clone()))
             };
             let directions = [link.forward.clone(), link.backward.clone()];
             wires.push(Wire { ends: [end(0)?, end(1)?], directions });

@@ -53,7 +53,7 @@ pub fn down_all() -> Result<Vec<String>> {
         down(&place)?;
         removed.push(place.name().to_owned());
     }
-    let left = netns::names(plan::NAMESPACE_PREFIX)?;
+    let left = netns::names(plan::NAMESPACES)?;
     end_programs(&left)?;
     for name in left {
         Namespace::named(&name)?.delete()?;

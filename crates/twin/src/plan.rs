@@ -25,6 +25,8 @@ mod routes;
 #[cfg(test)]
 mod tests;
 
+pub use names::{NAMESPACES, namespace_prefix};
+
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -48,7 +50,7 @@ pub struct NodePlan {
     pub name: String,
     /// Host or router.
     pub kind: NodeKind,
-    /// Its namespace, `lh-TWIN-NODE`.
+    /// Its namespace, `twin.TWIN.NODE`.
     pub namespace: String,
     /// The one that it answers by and sends from, whichever way packets go.
     pub address: Address,

@@ -26,7 +26,7 @@ pub fn up(place: &Place, network: &Network, record: &Record, program: &Path) -> 
     if sys::process::euid() != 0 {
         bail!("a twin needs root: it makes network namespaces and devices");
     }
-    let plan = Plan::of(network, place.name())?;
+    let plan = Plan::new(network, place.name())?;
     place.make()?;
     let built = build(place, network, record, &plan, program);
     if built.is_err() {
@@ -37,7 +37,7 @@ pub fn up(place: &Place, network: &Network, record: &Record, program: &Path) -> 
 
 fn build(place: &Place, network: &Network, record: &Record, plan: &Plan, program: &Path) -> Result<()> {
     place.write(network, record)?;
-    fs::write(place.file("hosts"), &plan.hosts)?;
+    fs::write(place.file("hosts"), plan.etc_hosts())?;
     for node in &plan.nodes {
         let namespace = Namespace::create(&node.namespace)
             .with_context(|| format!("cannot make the network namespace {}", node.namespace))?;
@@ -53,8 +53,9 @@ fn build(place: &Place, network: &Network, record: &Record, plan: &Plan, program
     }
     let own = record.driver == Driver::Own;
     for link in plan.links.iter().filter(|link| !(own && link.emulated)) {
-        let [(a, a_device), (b, b_device)] = &link.ends;
-        let (a, b) = (&plan.nodes[*a].namespace, &plan.nodes[*b].namespace);
+        let [a, b] = &link.ends;
+        let (a_device, b_device) = (&a.device, &b.device);
+        let (a, b) = (&plan.nodes[a.node].namespace, &plan.nodes[b.node].namespace);
         ip(None, &format!("link add {a_device} netns {a} type veth peer name {b_device} netns {b}\n"))?;
     }
     if own {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use units::{Bytes, Rate};
 
-/// Characters of a name: `lh-NAME-NODE` of two such is far below the 255 of a file in `/run/netns`.
+/// Characters of a name: `twin.NAME.NODE` of two such is far below the 255 of a file in `/run/netns`.
 pub const NAME_MAX: usize = 32;
 /// Bytes of a description's text; the largest allowed network takes a few MiB.
 pub const TEXT_MAX: usize = 64 << 20;

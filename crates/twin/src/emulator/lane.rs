@@ -2,12 +2,12 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::io;
+use std::io::{self, IoSlice};
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use model::network::Direction;
-use sim::link::{Admission, Counters, Link, Output};
+use sim::link::{Admission, Counters, Departure, Link, Output};
 use sys::poll::{EVENTS_MAX, Epoll, Interest, Waker};
 use sys::tun::Tun;
 
@@ -78,6 +78,8 @@ pub struct Lane {
     readable: VecDeque<usize>,
     is_readable: Vec<bool>,
     store: Store,
+    /// Headers of a piece.
+    scratch: Vec<u8>,
     epoll: Epoll,
     waker: Waker,
     commands: Receiver<Command>,
@@ -104,6 +106,7 @@ impl Lane {
             readable: VecDeque::with_capacity(count),
             is_readable: vec![false; count],
             store: Store::default(),
+            scratch: Vec::with_capacity(packet::MAX_LEN),
             epoll,
             waker,
             commands,
@@ -164,9 +167,7 @@ impl Lane {
             self.scheduled[n] = None;
             match self.halves[n].link.poll(now) {
                 Some(Output::Departure(departure)) => {
-                    let piece = packet::cut(self.store.get(departure.key), departure.first, departure.count, departure.fate);
-                    let written = piece.and_then(|piece| self.halves[n ^ 1].tun.write(&piece.slices()));
-                    if let Err(error) = written {
+                    if let Err(error) = self.write(n ^ 1, &departure) {
                         tracing::debug!(%error, "a piece was not written");
                         self.unplanned[n].refused += 1;
                     }
@@ -179,6 +180,13 @@ impl Lane {
             }
             self.schedule(n);
         }
+    }
+
+    fn write(&mut self, to: usize, departure: &Departure) -> io::Result<()> {
+        let Departure { key, first, count, fate, .. } = *departure;
+        let cut = packet::cut(self.store.get(key), first, count, fate, &mut self.scratch).map_err(io::Error::other)?;
+        self.halves[to].tun.write(&[IoSlice::new(cut.head), IoSlice::new(cut.payload)])?;
+        Ok(())
     }
 
     fn schedule(&mut self, n: usize) {

@@ -4,7 +4,9 @@ use model::network::Network;
 
 use super::PlanError;
 
-/// So that `lh-TWIN-NODE` is a file name and `NODE.PATH` that of a host.
+/// What all namespaces of twins begin with.
+pub const NAMESPACES: &str = "twin.";
+/// So that `twin.TWIN.NODE` is a file name and `NODE.PATH` that of a host.
 const MAX_NAME: usize = 100;
 /// What the kernel has room for in the name of a device.
 const MAX_DEVICE: usize = 15;
@@ -24,9 +26,15 @@ pub(super) fn check(network: &Network, twin: &str) -> Result<(), PlanError> {
     Ok(())
 }
 
+/// What the namespaces of a twin begin with, and those of no other: a twin's name has no dot.
+#[must_use]
+pub fn namespace_prefix(twin: &str) -> String {
+    format!("{NAMESPACES}{twin}.")
+}
+
 /// The namespace of a node.
 pub(super) fn namespace(twin: &str, node: &str) -> String {
-    format!("lh-{twin}-{node}")
+    format!("{NAMESPACES}{twin}.{node}")
 }
 
 /// The device at both ends of a link: its own name if a device can have it, else `l` and its number.

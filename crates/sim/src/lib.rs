@@ -4,4 +4,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod histogram;
 pub mod link;
+pub mod random;

@@ -1,0 +1,1 @@
+//! The machine against numbers worked out by hand, and against itself.

@@ -79,7 +79,9 @@ pub fn ask(place: &Place, ask: &Ask) -> Result<Answer> {
     }
     let name = place.name();
     let mut socket = UnixStream::connect(place.file("control")).map_err(|error| {
-        anyhow!("the emulator of `{name}` does not answer ({error}): `longhaul twin down {name}` removes what is left of it")
+        anyhow!(
+            "the emulator of `{name}` does not answer ({error}): `longhaul twin down {name}` removes what is left of it"
+        )
     })?;
     socket.set_read_timeout(Some(ANSWER_MAX))?;
     socket.set_write_timeout(Some(ANSWER_MAX))?;

@@ -106,7 +106,9 @@ impl Daemon {
 
     fn place(&self, link: usize) -> Result<usize> {
         let found = self.emulated.get(link).copied().flatten();
-        found.ok_or_else(|| anyhow!("this link is not emulated: it has neither rate nor delay in the network description"))
+        found.ok_or_else(|| {
+            anyhow!("this link is not emulated: it has neither rate nor delay in the network description")
+        })
     }
 
     fn state(&self, n: usize) -> Result<LinkState> {

@@ -3,7 +3,7 @@
 mod lane;
 mod store;
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,13 @@ use sys::netns::Namespace;
 use sys::poll::Waker;
 use sys::tun::Tun;
 
-pub use lane::{Told, Unplanned};
 use lane::{Command, Half, Lane};
+pub use lane::{Told, Unplanned};
 
 /// How long a lane may take to answer: it looks at its commands after each few packets.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
+/// Commands waiting for a thread; who commands waits for room.
+const COMMANDS_MAX: usize = 64;
 /// Odd, so that no two directions share a seed.
 const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -39,7 +41,7 @@ pub struct Emulator {
 }
 
 struct Handle {
-    commands: Sender<Command>,
+    commands: SyncSender<Command>,
     waker: Waker,
     thread: JoinHandle<std::io::Result<()>>,
 }
@@ -65,7 +67,7 @@ impl Emulator {
             }
         }
         let begin = Instant::now();
-        let (report, reports) = channel();
+        let (report, reports) = sync_channel(count);
         let lanes = halves
             .into_iter()
             .enumerate()
@@ -111,7 +113,7 @@ impl Emulator {
     /// # Errors
     /// When the thread has ended or does not answer.
     pub fn tell(&self, link: usize, way: usize) -> Result<Told> {
-        let (reply, told): (_, Receiver<Told>) = channel();
+        let (reply, told): (_, Receiver<Told>) = sync_channel(1);
         self.send(link, way, |half| Command::Tell(half, reply))?;
         told.recv_timeout(ANSWER_MAX).context("the emulator's thread does not answer")
     }
@@ -134,9 +136,9 @@ impl Emulator {
 }
 
 impl Handle {
-    fn start(n: usize, halves: Vec<Half>, begin: Instant, report: Sender<Option<String>>) -> Result<Handle> {
+    fn start(n: usize, halves: Vec<Half>, begin: Instant, report: SyncSender<Option<String>>) -> Result<Handle> {
         let waker = Waker::new()?;
-        let (commands, queue) = channel();
+        let (commands, queue) = sync_channel(COMMANDS_MAX);
         let lane = Lane::new(halves, waker.clone(), queue, begin)?;
         let run = move || {
             // Packets that are due leave before anybody else runs; without the right to that they are late.

@@ -9,7 +9,7 @@
 //! | `hosts` | names and addresses, in the form of `/etc/hosts` |
 //! | `log` | what the emulator said |
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use model::network::Network;
 use serde::{Deserialize, Serialize};
+use sys::file::{Lock, LockMode, lock};
 
 /// Holds a directory for each twin.
 pub const ROOT: &str = "/run/longhaul/twin";
@@ -158,17 +159,16 @@ impl Place {
     /// When another emulator has it.
     pub fn lock(&self) -> Result<File> {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.file("lock"))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => bail!("the twin `{}` has its emulator already", self.name),
-            Err(TryLockError::Error(error)) => Err(error.into()),
+        match lock(&file, LockMode::Exclusive)? {
+            Lock::Taken => Ok(file),
+            Lock::Held { .. } => bail!("the twin `{}` has its emulator already", self.name),
         }
     }
 
     /// Whether its emulator lives.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        File::open(self.file("lock")).is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+        File::open(self.file("lock")).is_ok_and(|file| matches!(lock(&file, LockMode::Shared), Ok(Lock::Held { .. })))
     }
 
     /// Removes the directory.

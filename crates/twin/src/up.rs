@@ -45,7 +45,7 @@ fn build(place: &Place, network: &Network, record: &Record, plan: &Plan, program
         namespace
             .run(move || {
                 sysctls.iter().try_for_each(|(name, value)| {
-                    fs::write(Path::new("/proc/sys").join(name.replace('.', "/")), value)
+                    fs::write(Path::new("/proc/sys").join(name), value)
                         .map_err(|error| std::io::Error::new(error.kind(), format!("{name}: {error}")))
                 })
             })

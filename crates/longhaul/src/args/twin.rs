@@ -134,7 +134,9 @@ pub(crate) enum DriverName {
 
 /// Change a link while traffic runs
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Examples:\n  longhaul twin link ab --cut\n  longhaul twin link ab --heal --rate 500Mb/s --delay 20ms")]
+#[command(
+    after_help = "Examples:\n  longhaul twin link ab --cut\n  longhaul twin link ab --heal --rate 500Mb/s --delay 20ms"
+)]
 pub(crate) struct LinkArgs {
     #[command(flatten)]
     pub(crate) which: Which,

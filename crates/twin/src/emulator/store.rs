@@ -8,11 +8,11 @@ use sys::tun::READ_MAX;
 /// Bytes of a block: many super-packets, so that the space lost at its end is small.
 const BLOCK: usize = 1 << 20;
 /// Most bytes of packets that one thread holds; what is above is dropped, and counted as unplanned.
-pub const STORE_MAX: usize = 2 << 30;
+pub(super) const STORE_MAX: usize = 2 << 30;
 
 /// Packets by their keys.
 #[derive(Debug, Default)]
-pub struct Store {
+pub(super) struct Store {
     blocks: Vec<Block>,
     empty: Vec<u32>,
     /// The block that is being filled, and how far.
@@ -37,7 +37,7 @@ struct Packet {
 
 impl Store {
     /// Space for the next packet: [`READ_MAX`] bytes. `None` when all that may be held is held.
-    pub fn space(&mut self) -> Option<&mut [u8]> {
+    pub(super) fn space(&mut self) -> Option<&mut [u8]> {
         if self.current.is_none() || self.tail + READ_MAX > BLOCK {
             self.next_block()?;
         }
@@ -65,7 +65,7 @@ impl Store {
 
     /// Bytes of a packet that was read into [`Store::space`] and is not kept yet.
     #[must_use]
-    pub fn fresh(&self, len: usize) -> &[u8] {
+    pub(super) fn fresh(&self, len: usize) -> &[u8] {
         match self.current {
             Some(block) => &self.blocks[block as usize].bytes[self.tail..self.tail + len],
             None => &[],
@@ -73,7 +73,7 @@ impl Store {
     }
 
     /// Keeps the packet of `len` bytes that was read into [`Store::space`], under the key that is given.
-    pub fn keep(&mut self, len: usize) -> u64 {
+    pub(super) fn keep(&mut self, len: usize) -> u64 {
         let block = self.current.expect("space was asked for");
         let packet = Packet { block, start: self.tail as u32, len: len as u32 };
         self.blocks[block as usize].packets += 1;
@@ -94,13 +94,13 @@ impl Store {
 
     /// The bytes of a packet.
     #[must_use]
-    pub fn get(&self, key: u64) -> &[u8] {
+    pub(super) fn get(&self, key: u64) -> &[u8] {
         let Packet { block, start, len } = self.packets[key as usize];
         &self.blocks[block as usize].bytes[start as usize..(start + len) as usize]
     }
 
     /// Forgets a packet.
-    pub fn forget(&mut self, key: u64) {
+    pub(super) fn forget(&mut self, key: u64) {
         let block = self.packets[key as usize].block;
         self.unused.push(key as u32);
         let left = &mut self.blocks[block as usize].packets;

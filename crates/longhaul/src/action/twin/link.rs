@@ -19,7 +19,8 @@ pub(super) fn run(args: &LinkArgs) -> Result<()> {
     for link in links {
         let name = &network.links[link].name;
         let state = states.get(link).cloned().flatten();
-        let state = state.ok_or_else(|| usage(format!("link `{name}` is plain: give it a rate or a delay in the network")))?;
+        let state =
+            state.ok_or_else(|| usage(format!("link `{name}` is plain: give it a rate or a delay in the network")))?;
         if !changes.is_empty() {
             let mut directions = state.directions;
             for (way, direction) in [Way::Forward, Way::Backward].into_iter().zip(&mut directions) {

@@ -109,7 +109,11 @@ fn table(network: &Network, chosen: &[usize], states: &States, earlier: Option<&
     for row in all {
         let cells = row.iter().zip(&widths).enumerate();
         let line: Vec<String> = cells
-            .map(|(n, (cell, &width))| if n == 0 || n == 7 { format!("{cell:width$}") } else { format!("{cell:>width$}") })
+            .map(
+                |(n, (cell, &width))| {
+                    if n == 0 || n == 7 { format!("{cell:width$}") } else { format!("{cell:>width$}") }
+                },
+            )
             .collect();
         text.push_str(line.join("  ").trim_end());
         text.push('\n');

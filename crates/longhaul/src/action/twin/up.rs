@@ -14,7 +14,7 @@ use crate::output::print;
 pub(super) fn run(args: &UpArgs) -> Result<()> {
     let network = read(&args.network)?;
     let scale = args.scale.parse().map_err(|error| usage(format!("--scale: {error}")))?;
-    let network = network.scaled(scale).map_err(|error| usage(error.to_string()))?;
+    let network = network.scaled(scale);
     let place = Place::of(args.name.as_ref().unwrap_or(&network.name)).map_err(as_usage)?;
     let driver = match args.driver {
         DriverName::Own => Driver::Own,

@@ -3,21 +3,26 @@
 //! A [`Network`] is checked: names are unique, ends exist, and every number is in its bounds.
 
 mod build;
+mod containerlab;
 mod error;
+mod exchange;
 pub mod fibre;
 mod forms;
+mod graphml;
 pub mod limits;
 mod names;
 mod route;
 mod scale;
 mod shipped;
 mod toml;
+mod topohub;
 
 use std::time::Duration;
 
 use units::{Bytes, Rate};
 
 pub use error::NetworkError;
+pub use exchange::{Exported, Format, Imported};
 pub use names::Unknown;
 pub use scale::{Ratio, RatioError};
 pub use shipped::shipped;

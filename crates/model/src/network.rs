@@ -4,15 +4,19 @@
 
 mod build;
 mod change;
+mod containerlab;
 mod error;
+mod exchange;
 pub mod fibre;
 mod forms;
+mod graphml;
 pub mod limits;
 mod names;
 mod route;
 mod scale;
 mod shipped;
 mod toml;
+mod topohub;
 
 use std::time::Duration;
 
@@ -21,6 +25,7 @@ use units::{Bytes, Rate};
 
 pub use change::KEYS;
 pub use error::NetworkError;
+pub use exchange::{Exported, Format, Imported};
 pub use names::Unknown;
 pub use scale::{Ratio, RatioError};
 pub use shipped::shipped;

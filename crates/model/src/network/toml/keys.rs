@@ -13,21 +13,21 @@ use crate::network::names;
 pub(crate) enum Source<'a> {
     /// This text of this file; spans point into it.
     Text(&'a str, &'a str),
-    /// All of it stands on this line of this file.
-    Line(&'a str, Option<usize>),
+    /// This text was made of this file; these are the lines of the file that its lines come from.
+    Lines(&'a str, &'a str, &'a [Option<usize>]),
 }
 
 impl Source<'_> {
     pub(crate) fn error(&self, span: &Range<usize>, thing: Option<&str>, problem: String) -> NetworkError {
         let fault = Fault { thing: thing.map(str::to_owned), problem };
-        match *self {
-            Source::Text(file, text) => {
-                let before = text.as_bytes().get(..span.start).unwrap_or(text.as_bytes());
-                let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-                NetworkError::new(file, Some(line), fault)
-            }
-            Source::Line(file, line) => NetworkError::new(file, line, fault),
-        }
+        let (Source::Text(file, text) | Source::Lines(file, text, _)) = *self;
+        let before = text.as_bytes().get(..span.start).unwrap_or(text.as_bytes());
+        let newlines = before.iter().filter(|byte| **byte == b'\n').count();
+        let line = match self {
+            Source::Text(..) => Some(newlines + 1),
+            Source::Lines(_, _, lines) => lines.get(newlines).copied().flatten(),
+        };
+        NetworkError::new(file, line, fault)
     }
 }
 

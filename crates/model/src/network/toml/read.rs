@@ -19,11 +19,11 @@ const BURST_KEYS: &[&str] = &["to_bad", "to_good", "in_good", "in_bad"];
 const LOSS_KEYS: &[&str] = &["bursts", "mean", "burst"];
 
 /// What a link may say of each direction.
-pub(crate) const DIRECTION_KEYS: &[&str] =
+const DIRECTION_KEYS: &[&str] =
     &["rate", "delay", "distance", "jitter", "reorder", "loss", "queue", "ecn", "duplicate", "corrupt"];
 
 /// What a link may say.
-pub(crate) const LINK_KEYS: &[&str] = &[
+const LINK_KEYS: &[&str] = &[
     "name",
     "ends",
     "rate",
@@ -44,6 +44,9 @@ pub(crate) const LINK_KEYS: &[&str] = &[
     "bundle",
     "back",
 ];
+
+/// What a link may say where its name and ends are told otherwise.
+pub(crate) const LABEL_KEYS: &[&str] = LINK_KEYS.split_at(2).1;
 
 /// The value of `distance` that stands for the way between the sites.
 const GREAT_CIRCLE: &str = "great-circle";

@@ -251,7 +251,8 @@ impl Link {
         self.configure(direction);
     }
 
-    /// The link is cut: all that is queued or in flight is lost, and all that comes until it is healed.
+    /// The link is cut: all that is queued or in flight is lost, and all that comes until it is healed. What was due and
+    /// has not been polled is lost too: poll first.
     pub fn cut(&mut self, now: u64) {
         self.advance(now);
         self.is_cut = true;

@@ -65,6 +65,11 @@ impl Packets {
         last
     }
 
+    #[cfg(test)]
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
     /// Lets go of all packets, and says their keys.
     pub(super) fn clear(&mut self) -> impl Iterator<Item = u64> {
         self.free.clear();

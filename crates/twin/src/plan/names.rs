@@ -4,8 +4,8 @@ use model::network::Network;
 
 use super::PlanError;
 
-/// So that `lh-TWIN-NODE` is a file name and `NODE.PATH` that of a host.
-const MAX_NAME: usize = 100;
+/// As long as names in a description; so `lh-TWIN-NODE` is a file name and `NODE.PATH` that of a host.
+const MAX_NAME: usize = 32;
 /// What the kernel has room for in the name of a device.
 const MAX_DEVICE: usize = 15;
 /// Names that are taken: the loopback device, and what sysctl says for all devices.

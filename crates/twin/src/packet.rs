@@ -57,7 +57,7 @@ pub enum Malformed {
 
 /// What the link machine is to know of the packet in `buf`, a vnet header and an IP packet.
 ///
-/// It has `payload.div_ceil(segment)` segments, at least one. Costs some 20 ns, whatever the size.
+/// It has `payload.div_ceil(segment)` segments, at least one. Takes tens of nanoseconds, whatever the size.
 ///
 /// # Errors
 /// If it is no packet at all; what is one, but is not understood, is one segment without payload.

@@ -27,8 +27,7 @@ mod tests;
 
 pub use names::{NAMESPACES, namespace_prefix};
 
-use std::fmt::Write;
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::network::{Direction, Jitter, Link, Loss, Network, NodeIndex, NodeKind};
 
@@ -67,8 +66,15 @@ pub struct NodePlan {
 pub struct Address {
     /// IPv4.
     pub v4: Ipv4Addr,
-    /// IPv6.
-    pub v6: Ipv6Addr,
+    /// IPv6; none on a link whose MTU is below what IPv6 needs, or on a path with such a link.
+    pub v6: Option<Ipv6Addr>,
+}
+
+impl Address {
+    /// One or both.
+    pub fn iter(self) -> impl Iterator<Item = IpAddr> {
+        [IpAddr::V4(self.v4)].into_iter().chain(self.v6.map(IpAddr::V6))
+    }
 }
 
 /// The address of one end of a named path.
@@ -108,9 +114,7 @@ pub struct LinkEnd {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A name of a twin, node or path that cannot be that of a namespace and of a host.
-    #[error(
-        "{what} `{name}`: a name here is at most {max} letters, digits, `-`, `_` and `.`, and begins with one of the first two"
-    )]
+    #[error("{what} `{name}`: write at most {max} letters, digits, `-`, `_` and `.`, a letter or a digit first")]
     Name {
         /// What it names.
         what: &'static str,
@@ -128,14 +132,6 @@ pub enum PlanError {
         count: usize,
         /// How many there may be.
         max: usize,
-    },
-    /// IPv6 does not go over links with a smaller MTU.
-    #[error("link `{link}`: an MTU of {mtu} is below the 1280 bytes that IPv6 needs")]
-    Mtu {
-        /// Name of the link.
-        link: String,
-        /// Its MTU, bytes.
-        mtu: u32,
     },
     /// A path that packets cannot take.
     #[error("path `{path}`: {why}")]
@@ -177,7 +173,7 @@ impl Plan {
     pub fn etc_hosts(&self) -> String {
         let mut text = String::from("127.0.0.1 localhost\n::1 localhost\n");
         let mut line = |address: Address, name: &str| {
-            writeln!(text, "{} {name}\n{} {name}", address.v4, address.v6).expect("writing to a string cannot fail");
+            address.iter().for_each(|address| text.push_str(&format!("{address} {name}\n")));
         };
         for node in &self.nodes {
             line(node.address, &node.name);
@@ -191,7 +187,7 @@ impl Plan {
 
 fn link_plan(index: usize, link: &Link) -> LinkPlan {
     let device = names::device(index, &link.name);
-    let end = |node, end| LinkEnd { node, device: device.clone(), address: addresses::link(index, end) };
+    let end = |node, end| LinkEnd { node, device: device.clone(), address: addresses::link(index, link, end) };
     LinkPlan {
         name: link.name.clone(),
         ends: [end(link.from, 0), end(link.to, 1)],
@@ -205,8 +201,11 @@ fn path_addresses(network: &Network, node: NodeIndex) -> Vec<PathAddress> {
         [path.from, path.to].into_iter().enumerate().map(move |(end, at)| (at, index, end, path))
     });
     let here = ends.filter(|(at, ..)| *at == node);
-    here.map(|(_, index, end, path)| PathAddress { path: path.name.clone(), address: addresses::path(index, end) })
-        .collect()
+    here.map(|(_, index, end, path)| PathAddress {
+        path: path.name.clone(),
+        address: addresses::path(network, index, end),
+    })
+    .collect()
 }
 
 /// Whether packets meet anything that a wire of this machine would not do to them.

@@ -68,14 +68,11 @@ impl<'a> Layout<'a> {
         }
         let (ip, start, protocol) = network(packet);
         let (mut transport, mut headers) = transport(packet, start, protocol);
-        let mut segment = (packet.len() - headers).max(1);
-        if vnet.gso_type != Vnet::GSO_NONE {
-            if is_super(vnet, ip, transport, start) {
-                segment = usize::from(vnet.gso_size);
-            } else {
-                (transport, headers) = (Transport::Other, packet.len());
-            }
+        let is_super = is_super(vnet, ip, transport, start);
+        if vnet.gso_type != Vnet::GSO_NONE && !is_super {
+            (transport, headers) = (Transport::Other, packet.len());
         }
+        let segment = if is_super { usize::from(vnet.gso_size) } else { (packet.len() - headers).max(1) };
         Ok(Layout { vnet, packet, ip, transport, start, headers, segment })
     }
 
@@ -122,7 +119,7 @@ fn network_v6(packet: &[u8]) -> (Ip, usize, Option<u8>) {
     if usize::from(word(packet, 4)) + end != packet.len() {
         return (Ip::V6, end, None);
     }
-    for _ in 0..MAX_EXTENSIONS {
+    for _ in 0..=MAX_EXTENSIONS {
         if !SKIPPED.contains(&protocol) {
             return (Ip::V6, end, Some(protocol));
         }

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use model::network::Network;
+use model::network::{Link, Network};
 
 use super::{Address, PlanError};
 
@@ -13,8 +13,8 @@ const LINKS: Ipv4Addr = Ipv4Addr::new(10, 192, 0, 0);
 /// A unique local prefix (RFC 4193); for each kind a /64 of its own, numbered from 1.
 const PREFIX: Ipv6Addr = Ipv6Addr::new(0xfd4c, 0x6f6e, 0x6768, 0, 0, 0, 0, 0);
 
-/// Nodes that have addresses at most, so that even a table with routes to all of them is made in seconds.
-const MAX_NODES: usize = 10_000;
+/// Nodes: each has routes to every other, which takes the kernel half a minute at this many.
+const MAX_NODES: usize = 1_000;
 /// Paths, 256 addresses apart.
 const MAX_PATHS: usize = 1 << 13;
 /// Links, so that the number of one fits 16 bits.
@@ -38,23 +38,29 @@ pub(super) fn check(network: &Network) -> Result<(), PlanError> {
 
 /// The address of a node.
 pub(super) fn node(index: usize) -> Address {
-    numbered(NODES, index + 1, 1, index + 1)
+    numbered(NODES, index + 1, Some((1, index + 1)))
 }
 
 /// The address of an end, 0 or 1, of a named path.
-pub(super) fn path(index: usize, end: usize) -> Address {
-    numbered(PATHS, index * 256 + end + 1, 2, (index << 16) + end + 1)
+pub(super) fn path(network: &Network, index: usize, end: usize) -> Address {
+    let v6 = network.paths[index].links.iter().all(|&link| carries_v6(&network.links[link]));
+    numbered(PATHS, index * 256 + end + 1, v6.then_some((2, (index << 16) + end + 1)))
 }
 
 /// The address of an end, 0 or 1, of a link.
-pub(super) fn link(index: usize, end: usize) -> Address {
-    numbered(LINKS, index * 4 + end + 1, 3, (index << 16) + end + 1)
+pub(super) fn link(index: usize, link: &Link, end: usize) -> Address {
+    numbered(LINKS, index * 4 + end + 1, carries_v6(link).then_some((3, (index << 16) + end + 1)))
 }
 
-fn numbered(base: Ipv4Addr, v4: usize, subnet: u128, v6: usize) -> Address {
+/// Whether IPv6 goes over the link: it needs an MTU of 1280 (RFC 8200, section 5).
+pub(super) fn carries_v6(link: &Link) -> bool {
+    link.mtu >= 1280
+}
+
+fn numbered(base: Ipv4Addr, v4: usize, v6: Option<(u128, usize)>) -> Address {
     // Both fit: `check` has counted.
     Address {
         v4: Ipv4Addr::from_bits(base.to_bits() + v4 as u32),
-        v6: Ipv6Addr::from_bits(PREFIX.to_bits() | subnet << 64 | v6 as u128),
+        v6: v6.map(|(subnet, host)| Ipv6Addr::from_bits(PREFIX.to_bits() | subnet << 64 | host as u128)),
     }
 }

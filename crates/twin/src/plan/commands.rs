@@ -1,12 +1,14 @@
 //! What is to be said to a namespace.
 
+use std::net::IpAddr;
+
 use model::network::{Network, NodeIndex, NodeKind};
 
 use super::routes::Route;
-use super::{Address, LinkPlan, addresses};
+use super::{Address, LinkEnd, LinkPlan, addresses};
 
-/// Packets that wait in a TUN device for the emulator to read them: enough that the device drops none, since what is to be
-/// dropped is dropped by the link's own queue.
+/// Packets that wait in a TUN device for the emulator to read them: enough that the device drops none, since the link's
+/// own queue is what drops.
 const TUN_QUEUE: u32 = 10_000;
 
 /// Files beneath `/proc/sys` and their values.
@@ -37,41 +39,53 @@ pub(super) fn sysctls(kind: NodeKind) -> Vec<(String, String)> {
     settings.map(|(file, value)| (file.to_owned(), value.to_owned())).to_vec()
 }
 
-/// Lines for `ip -batch -`: addresses first, then devices, then routes.
+/// Lines for `ip -batch -`: addresses and devices, then routes.
 pub(super) fn lines(network: &Network, links: &[LinkPlan], node: NodeIndex, routes: &[Route]) -> Vec<String> {
     let mut lines = vec!["link set dev lo up".to_owned()];
-    let own = std::iter::once(addresses::node(node));
+    let own = [addresses::node(node)].into_iter();
     for address in own.chain(super::path_addresses(network, node).into_iter().map(|end| end.address)) {
         lines.extend(add_address(address, (32, 128), "lo"));
     }
-    for (link, end) in links.iter().flat_map(|link| link.ends.iter().map(move |end| (link, end))) {
-        if end.node == node {
-            let (device, mtu) = (&end.device, link.mtu);
-            let queue = if link.emulated { format!(" txqueuelen {TUN_QUEUE}") } else { String::new() };
-            lines.push(format!("link set dev {device} mtu {mtu}{queue}"));
-            if link.emulated {
-                // Without an address of the link itself the kernel has nothing to say on it by its own. A veth needs
-                // one to find its neighbour.
-                lines.push(format!("link set dev {device} addrgenmode none"));
-            }
-            lines.push(format!("link set dev {device} up"));
-            lines.extend(add_address(end.address, (30, 126), device));
+    for link in links {
+        for end in link.ends.iter().filter(|end| end.node == node) {
+            lines.extend(set_up(link, end));
         }
     }
-    lines.extend(routes.iter().flat_map(|route| add_route(links, node, route)));
+    lines.extend(routes.iter().map(|route| add_route(&links[route.link], node, route)));
     lines
 }
 
-fn add_address(address: Address, (v4, v6): (u8, u8), device: &str) -> [String; 2] {
-    [format!("addr add {}/{v4} dev {device}", address.v4), format!("addr add {}/{v6} dev {device} nodad", address.v6)]
+fn set_up(link: &LinkPlan, end: &LinkEnd) -> Vec<String> {
+    let (device, mtu) = (&end.device, link.mtu);
+    let mut lines = vec![format!("link set dev {device} mtu {mtu}")];
+    if link.emulated {
+        lines.push(format!("link set dev {device} txqueuelen {TUN_QUEUE}"));
+    }
+    if link.emulated && end.address.v6.is_some() {
+        // Without an address of the link itself the kernel says nothing by itself on it. A veth needs one to find its
+        // neighbour.
+        lines.push(format!("link set dev {device} addrgenmode none"));
+    }
+    lines.push(format!("link set dev {device} up"));
+    lines.extend(add_address(end.address, (30, 126), device));
+    lines
 }
 
-fn add_route(links: &[LinkPlan], node: NodeIndex, route: &Route) -> [String; 2] {
-    let [from, to] = &links[route.link].ends;
-    let (end, gateway) = if from.node == node { (from, to.address) } else { (to, from.address) };
-    let (device, to, source) = (&end.device, route.to, route.source);
-    [
-        format!("route add {}/32 via {} dev {device} src {}", to.v4, gateway.v4, source.v4),
-        format!("route add {}/128 via {} dev {device} src {}", to.v6, gateway.v6, source.v6),
-    ]
+fn add_address(address: Address, (v4, v6): (u8, u8), device: &str) -> impl Iterator<Item = String> {
+    address.iter().map(move |address| match address {
+        IpAddr::V4(address) => format!("addr add {address}/{v4} dev {device}"),
+        // An address that is still looked for elsewhere cannot be used, and there is no elsewhere.
+        IpAddr::V6(address) => format!("addr add {address}/{v6} dev {device} nodad"),
+    })
+}
+
+fn add_route(link: &LinkPlan, node: NodeIndex, route: &Route) -> String {
+    let [from, to] = &link.ends;
+    let (end, far) = if from.node == node { (from, to.address) } else { (to, from.address) };
+    let gateway = match route.to {
+        IpAddr::V4(_) => IpAddr::V4(far.v4),
+        IpAddr::V6(_) => IpAddr::V6(far.v6.expect("routes of IPv6 use only links that carry it")),
+    };
+    let Route { to, source, .. } = route;
+    format!("route add {to} via {gateway} dev {} src {source}", end.device)
 }

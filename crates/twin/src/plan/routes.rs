@@ -5,32 +5,53 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
+use std::net::IpAddr;
 
 use model::network::{Link, LinkIndex, Network, NodeIndex, NodeKind, Path};
 
 use super::addresses;
 use super::{Address, PlanError};
 
-/// The least that IPv6 needs (RFC 8200, section 5).
-const MIN_MTU: u32 = 1280;
-
 /// A route in the table of a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route {
     /// The one address that it leads to.
-    pub(super) to: Address,
+    pub(super) to: IpAddr,
     /// Over this link of the node; the gateway is the link's other end.
     pub(super) link: LinkIndex,
     /// What packets carry as source unless their sender has chosen.
-    pub(super) source: Address,
+    pub(super) source: IpAddr,
+}
+
+/// Links that lead on, by the node where packets are and the node they are for.
+struct Ways {
+    family: Family,
+    /// By destination, then by node.
+    next: Vec<Vec<Option<LinkIndex>>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    V4,
+    V6,
+}
+
+impl Family {
+    fn of(self, address: Address) -> Option<IpAddr> {
+        match self {
+            Family::V4 => Some(IpAddr::V4(address.v4)),
+            Family::V6 => address.v6.map(IpAddr::V6),
+        }
+    }
+
+    fn goes_over(self, link: &Link) -> bool {
+        self == Family::V4 || addresses::carries_v6(link)
+    }
 }
 
 /// # Errors
-/// If a link has too small an MTU for IPv6, or if packets cannot take a named path.
+/// If packets cannot take a named path.
 pub(super) fn check(network: &Network) -> Result<(), PlanError> {
-    if let Some(link) = network.links.iter().find(|link| link.mtu < MIN_MTU) {
-        return Err(PlanError::Mtu { link: link.name.clone(), mtu: link.mtu });
-    }
     for path in &network.paths {
         nodes_of(network, path).map_err(|why| PlanError::Path { path: path.name.clone(), why })?;
     }
@@ -43,50 +64,64 @@ pub(super) fn check(network: &Network) -> Result<(), PlanError> {
 /// - the ends of links at hosts, by that very link if it leads to a router,
 /// - the ends of named paths.
 ///
-/// What cannot be reached has none; neither has what a node reaches over a link of its own, on that link's subnet.
+/// What cannot be reached has none; neither has the far end of a node's own link.
 pub(super) fn tables(network: &Network) -> Vec<Vec<Route>> {
-    let links_of = links_of(network);
-    let to: Vec<Vec<Option<LinkIndex>>> =
-        (0..network.nodes.len()).map(|node| next_links(network, &links_of, node)).collect();
     let mut tables = vec![Vec::new(); network.nodes.len()];
-    for (node, table) in tables.iter_mut().enumerate() {
-        let source = addresses::node(node);
-        let nodes = to.iter().enumerate().map(|(other, next)| (addresses::node(other), next[node]));
-        let links = network.links.iter().enumerate().flat_map(|(index, link)| {
-            let ends = [(link.from, link.to, 0), (link.to, link.from, 1)];
-            let host_ends = ends.into_iter().filter(|(end, ..)| network.nodes[*end].kind == NodeKind::Host);
-            let others = host_ends.filter(|(end, far, _)| node != *end && node != *far);
-            let to = &to;
-            others.map(move |(end, far, at)| {
-                let by_far = (network.nodes[far].kind == NodeKind::Router).then(|| to[far][node]).flatten();
-                (addresses::link(index, at), by_far.or(to[end][node]))
-            })
-        });
-        let routes = nodes.chain(links);
-        table.extend(routes.filter_map(|(to, link)| link.map(|link| Route { to, link, source })));
-    }
-    for (index, path) in network.paths.iter().enumerate() {
-        add_path(network, &to, (index, path), &mut tables);
+    for family in [Family::V4, Family::V6] {
+        let ways = Ways::new(network, family);
+        for (node, table) in tables.iter_mut().enumerate() {
+            let to = to_nodes(network, &ways, node).chain(to_links(network, &ways, node));
+            table.extend(to.chain(to_paths(network, &ways, node)));
+        }
     }
     tables
 }
 
-/// Adds routes to both ends of a path: along it from where it passes, as to its end from elsewhere.
-fn add_path(
-    network: &Network,
-    to: &[Vec<Option<LinkIndex>>],
-    (index, path): (usize, &Path),
-    tables: &mut [Vec<Route>],
-) {
-    let nodes = nodes_of(network, path).expect("the caller has checked all paths");
-    for (end, last, first) in [(0, path.from, path.to), (1, path.to, path.from)] {
-        for (node, table) in tables.iter_mut().enumerate().filter(|(node, _)| *node != last) {
-            let along =
-                nodes.iter().position(|at| *at == node).map(|at| path.links[if end == 0 { at - 1 } else { at }]);
-            let source = if node == first { addresses::path(index, 1 - end) } else { addresses::node(node) };
-            let link = along.or(to[last][node]);
-            table.extend(link.map(|link| Route { to: addresses::path(index, end), link, source }));
-        }
+fn to_nodes(network: &Network, ways: &Ways, node: NodeIndex) -> impl Iterator<Item = Route> {
+    (0..network.nodes.len())
+        .filter_map(move |other| ways.route(node, addresses::node(other), ways.next[other][node], None))
+}
+
+/// Routes to the ends of links at hosts, so that each of a host's links can be chosen by its address.
+fn to_links(network: &Network, ways: &Ways, node: NodeIndex) -> impl Iterator<Item = Route> {
+    let is = move |node: NodeIndex, kind| network.nodes[node].kind == kind;
+    let ends = network.links.iter().enumerate().flat_map(|(index, link)| {
+        [(link.from, link.to, 0), (link.to, link.from, 1)]
+            .map(|(host, far, end)| (host, far, addresses::link(index, link, end)))
+    });
+    let distant = ends.filter(move |(host, far, _)| is(*host, NodeKind::Host) && node != *host && node != *far);
+    distant.filter_map(move |(host, far, address)| {
+        let by_link = if is(far, NodeKind::Router) { ways.next[far][node] } else { None };
+        ways.route(node, address, by_link.or(ways.next[host][node]), None)
+    })
+}
+
+/// Routes to both ends of every path: along it where it passes, else as to its end. What has come to the path stays on it.
+fn to_paths(network: &Network, ways: &Ways, node: NodeIndex) -> impl Iterator<Item = Route> {
+    network.paths.iter().enumerate().flat_map(move |(index, path)| {
+        let nodes = nodes_of(network, path).expect("all paths have been checked");
+        let at = nodes.iter().position(|passed| *passed == node);
+        let ends = [(path.from, path.to, 0), (path.to, path.from, 1)].into_iter();
+        ends.filter(move |(last, ..)| node != *last).filter_map(move |(last, first, end)| {
+            // Backwards to its end 0, forwards to its end 1.
+            let along = at.map(|at| path.links[if end == 0 { at - 1 } else { at }]);
+            let source = (node == first).then(|| addresses::path(network, index, 1 - end));
+            ways.route(node, addresses::path(network, index, end), along.or(ways.next[last][node]), source)
+        })
+    })
+}
+
+impl Ways {
+    fn new(network: &Network, family: Family) -> Ways {
+        let links_of = links_of(network, family);
+        let next = (0..network.nodes.len()).map(|destination| next_links(network, &links_of, destination));
+        Ways { family, next: next.collect() }
+    }
+
+    /// The route of `node` to an address, if it has one and there is a way; from its own address if no other is given.
+    fn route(&self, node: NodeIndex, to: Address, link: Option<LinkIndex>, source: Option<Address>) -> Option<Route> {
+        let source = source.unwrap_or_else(|| addresses::node(node));
+        Some(Route { to: self.family.of(to)?, link: link?, source: self.family.of(source)? })
     }
 }
 
@@ -154,9 +189,9 @@ fn distances(network: &Network, links_of: &[Vec<LinkIndex>], destination: NodeIn
 }
 
 /// The links of each node.
-fn links_of(network: &Network) -> Vec<Vec<LinkIndex>> {
+fn links_of(network: &Network, family: Family) -> Vec<Vec<LinkIndex>> {
     let mut links_of = vec![Vec::new(); network.nodes.len()];
-    for (index, link) in network.links.iter().enumerate() {
+    for (index, link) in network.links.iter().enumerate().filter(|(_, link)| family.goes_over(link)) {
         links_of[link.from].push(index);
         links_of[link.to].push(index);
     }

@@ -85,7 +85,9 @@ pub(super) fn describe(place: &Place) -> Result<Twin> {
         let nodes = plan.nodes.iter().filter(move |node| node.kind == kind);
         nodes.map(|node| {
             let addresses = [node.address].into_iter().chain(node.path_addresses.iter().map(|path| path.address));
-            let addresses = addresses.flat_map(|a| [a.v4.to_string(), a.v6.to_string()]).collect();
+            let addresses = addresses
+                .flat_map(|a| std::iter::once(a.v4.to_string()).chain(a.v6.map(|v6| v6.to_string())))
+                .collect();
             Host { name: node.name.clone(), namespace: node.namespace.clone(), addresses }
         })
     };

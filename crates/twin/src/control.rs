@@ -20,6 +20,8 @@ pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "lowercase")]
 pub enum Ask {
+    /// All devices are up: begin to carry packets.
+    Begin,
     /// How are the links?
     Links,
     /// Change both directions of a link (by its place in the network).

@@ -3,26 +3,33 @@
 use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use model::network::Direction;
 use sys::netns::Namespace;
 
 use crate::control::{self, ANSWER_MAX, Answer, Ask, LinkState};
-use crate::emulator::{Emulator, Wire};
+use crate::emulator::{Emulator, Prepared, Wire};
 use crate::place::Place;
 use crate::plan::Plan;
 use crate::stats::Stats;
 use crate::up::READY;
 
 struct Daemon {
-    emulator: Emulator,
+    stage: Stage,
     /// For each link of the network: its place in the emulator, if it is there.
     emulated: Vec<Option<usize>>,
     /// For each link of the emulator: what is set, and whether it is up.
     links: Vec<([Direction; 2], bool)>,
 }
 
-/// Emulates the links of a twin until it is told to stop. Says [`READY`] on standard output once it carries packets.
+enum Stage {
+    /// Until its devices are up, what they send (IPv6 does so by itself) would find others down.
+    Waiting(Option<Prepared>),
+    Running(Emulator),
+}
+
+/// Emulates the links of a twin until it is told to stop. Says [`READY`] on standard output once there are its devices; it
+/// carries packets from [`Ask::Begin`] on.
 ///
 /// # Errors
 /// When the twin is not there, has its emulator already, or its devices cannot be made.
@@ -45,13 +52,10 @@ pub fn run(place: &Place) -> Result<()> {
         }
     }
     let links = wires.iter().map(|wire| (wire.directions.clone(), true)).collect();
-    let emulator = Emulator::start(wires, record.seed)?;
-    if let Some(why) = &emulator.ordinary {
-        tracing::warn!("the emulator has no real-time priority ({why}): packets may be late when the cores are busy");
-    }
+    let stage = Stage::Waiting(Some(Prepared::new(wires, record.seed)?));
     let listener = UnixListener::bind(place.file("control")).context("cannot listen on the control socket")?;
     println!("{READY}");
-    Daemon { emulator, emulated, links }.serve(&listener)
+    Daemon { stage, emulated, links }.serve(&listener)
 }
 
 impl Daemon {
@@ -61,11 +65,34 @@ impl Daemon {
             let (mut socket, _) = listener.accept().context("the control socket")?;
             match self.answer(&mut socket) {
                 Ok(true) => {}
-                Ok(false) => return self.emulator.stop(),
+                Ok(false) => break,
                 // Who asked has gone, or asked something odd.
                 Err(error) => tracing::debug!(%error, "a question"),
             }
         }
+        match self.stage {
+            Stage::Waiting(_) => Ok(()),
+            Stage::Running(emulator) => emulator.stop(),
+        }
+    }
+
+    fn emulator(&self) -> Result<&Emulator> {
+        match &self.stage {
+            Stage::Running(emulator) => Ok(emulator),
+            Stage::Waiting(_) => bail!("the twin is not up yet"),
+        }
+    }
+
+    fn begin(&mut self) -> Result<()> {
+        let Stage::Waiting(prepared) = &mut self.stage else { bail!("the twin is up already") };
+        let emulator = prepared.take().context("the emulator did not start")?.start()?;
+        if let Some(why) = &emulator.ordinary {
+            tracing::warn!(
+                "the emulator has no real-time priority ({why}): packets may be late when the cores are busy"
+            );
+        }
+        self.stage = Stage::Running(emulator);
+        Ok(())
     }
 
     /// Whether to go on.
@@ -81,6 +108,7 @@ impl Daemon {
 
     fn obey(&mut self, ask: Ask) -> Result<Answer> {
         match ask {
+            Ask::Begin => self.begin()?,
             Ask::Links => {
                 let links = self.emulated.iter().map(|link| link.map(|n| self.state(n)).transpose());
                 return Ok(Answer::Links { links: links.collect::<Result<_>>()? });
@@ -88,14 +116,14 @@ impl Daemon {
             Ask::Set { link, directions } => {
                 let n = self.place(link)?;
                 for (way, direction) in directions.iter().enumerate() {
-                    self.emulator.set(n, way, direction.clone())?;
+                    self.emulator()?.set(n, way, direction.clone())?;
                 }
                 self.links[n].0 = *directions;
             }
             Ask::Up { link, up } => {
                 let n = self.place(link)?;
                 for way in 0..2 {
-                    self.emulator.set_up(n, way, up)?;
+                    self.emulator()?.set_up(n, way, up)?;
                 }
                 self.links[n].1 = up;
             }
@@ -113,7 +141,8 @@ impl Daemon {
 
     fn state(&self, n: usize) -> Result<LinkState> {
         let (directions, up) = self.links[n].clone();
-        let stats = [Stats::of(&self.emulator.tell(n, 0)?), Stats::of(&self.emulator.tell(n, 1)?)];
+        let emulator = self.emulator()?;
+        let stats = [Stats::of(&emulator.tell(n, 0)?), Stats::of(&emulator.tell(n, 1)?)];
         Ok(LinkState { up, directions, stats })
     }
 }

@@ -32,10 +32,14 @@ pub struct Wire {
     pub directions: [Direction; 2],
 }
 
-/// A running emulator. Links are named by their place in what it was started with.
+/// An emulator that has its devices and does not carry packets yet.
+pub struct Prepared {
+    lanes: Vec<Vec<Half>>,
+}
+
+/// A running emulator. Links are named by their place in what it was prepared for.
 pub struct Emulator {
     lanes: Vec<Handle>,
-    links: usize,
     /// Why the threads do not run with real-time priority, if they do not.
     pub ordinary: Option<String>,
 }
@@ -46,16 +50,15 @@ struct Handle {
     thread: JoinHandle<std::io::Result<()>>,
 }
 
-impl Emulator {
-    /// Makes the devices of all links and begins to carry their packets. All that is random follows from `seed`.
+impl Prepared {
+    /// Makes the devices of all links. All that is random follows from `seed`.
     ///
     /// # Errors
     /// When a namespace is not there or a device cannot be made.
-    pub fn start(wires: Vec<Wire>, seed: u64) -> Result<Emulator> {
+    pub fn new(wires: Vec<Wire>, seed: u64) -> Result<Prepared> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let count = cores.min(wires.len()).max(1);
-        let mut halves: Vec<Vec<Half>> = (0..count).map(|_| Vec::new()).collect();
-        let links = wires.len();
+        let mut lanes: Vec<Vec<Half>> = (0..count).map(|_| Vec::new()).collect();
         for (n, wire) in wires.into_iter().enumerate() {
             for (way, ((namespace, device), direction)) in wire.ends.into_iter().zip(wire.directions).enumerate() {
                 let name = device.clone();
@@ -63,27 +66,29 @@ impl Emulator {
                     .run(move || Tun::create(&device))
                     .with_context(|| format!("cannot make the device {name} in {}", namespace.name()))?;
                 let seed = seed.wrapping_add((2 * n + way) as u64 * SEED_STEP);
-                halves[n % count].push(Half { tun, link: Link::new(&direction, seed) });
+                lanes[n % count].push(Half { tun, link: Link::new(&direction, seed) });
             }
         }
+        Ok(Prepared { lanes })
+    }
+
+    /// Begins to carry packets: all devices should be up by now.
+    ///
+    /// # Errors
+    /// When a thread cannot be made.
+    pub fn start(self) -> Result<Emulator> {
         let begin = Instant::now();
-        let (report, reports) = sync_channel(count);
-        let lanes = halves
-            .into_iter()
-            .enumerate()
-            .map(|(n, halves)| Handle::start(n, halves, begin, report.clone()))
-            .collect::<Result<Vec<_>>>()?;
+        let (report, reports) = sync_channel(self.lanes.len());
+        let lanes = self.lanes.into_iter().enumerate();
+        let lanes =
+            lanes.map(|(n, halves)| Handle::start(n, halves, begin, report.clone())).collect::<Result<Vec<_>>>()?;
         drop(report);
         let ordinary = reports.iter().find_map(|refused: Option<String>| refused);
-        Ok(Emulator { lanes, links, ordinary })
+        Ok(Emulator { lanes, ordinary })
     }
+}
 
-    /// How many links there are.
-    #[must_use]
-    pub fn links(&self) -> usize {
-        self.links
-    }
-
+impl Emulator {
     fn send(&self, link: usize, way: usize, command: impl FnOnce(usize) -> Command) -> Result<()> {
         let lane = &self.lanes[link % self.lanes.len()];
         let half = 2 * (link / self.lanes.len()) + way;

@@ -10,12 +10,13 @@ use anyhow::{Context, Result, bail};
 use model::network::Network;
 use sys::netns::Namespace;
 
+use crate::control::{self, Ask};
 use crate::down::down;
 use crate::netem;
 use crate::place::{Driver, Place, Record};
 use crate::plan::Plan;
 
-/// What the emulator says on its standard output when it carries packets.
+/// What the emulator says on its standard output when its devices are there.
 pub const READY: &str = "ready";
 
 /// Brings a twin up. `program` is this program: it is started once more as the emulator.
@@ -64,10 +65,7 @@ fn build(place: &Place, network: &Network, record: &Record, plan: &Plan, program
     for node in &plan.nodes {
         ip(Some(&node.namespace), &node.commands.join("\n"))?;
     }
-    if !own {
-        netem::apply(network, plan)?;
-    }
-    Ok(())
+    if own { control::ask(place, &Ask::Begin).map(drop) } else { netem::apply(network, plan) }
 }
 
 /// Runs lines of `ip`, in a namespace if one is given.

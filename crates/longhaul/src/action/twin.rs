@@ -70,7 +70,7 @@ fn down(names: &[String], all: bool) -> Result<()> {
     if all {
         let removed = twin::down::down_all()?;
         if removed.is_empty() {
-            print("there was no twin\n".to_owned())?;
+            print("there was no twin\n")?;
         }
         for name in removed {
             print(format!("{name} is down\n"))?;

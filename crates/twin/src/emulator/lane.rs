@@ -185,13 +185,13 @@ impl Lane {
         Ok(())
     }
 
-    /// Releases what is due, in the order in which it is due.
-    fn release(&mut self) {
+    /// Releases some of what is due, in the order in which it is due. Whether there may be more.
+    fn release(&mut self) -> bool {
         for _ in 0..RELEASE_BATCH {
             let now = self.now();
-            let Some(&Reverse((due, n))) = self.due.peek() else { return };
+            let Some(&Reverse((due, n))) = self.due.peek() else { return false };
             if due > now {
-                return;
+                return false;
             }
             self.due.pop();
             // A change of the link may have scheduled it anew.
@@ -214,6 +214,7 @@ impl Lane {
             }
             self.schedule(n);
         }
+        true
     }
 
     fn write(&mut self, to: usize, departure: &Departure) -> io::Result<()> {
@@ -276,6 +277,8 @@ impl Lane {
 
     /// Whether to go on.
     fn obey(&mut self, command: Command) -> bool {
+        // A change, or an account, comes after what was due before it.
+        while self.release() {}
         let now = self.now();
         let n = match command {
             Command::Set(n, direction) => {

@@ -68,7 +68,7 @@ pub(super) fn run(json: bool) -> Result<()> {
         return print(format!("{}\n", json!({ "twins": twins })));
     }
     if twins.is_empty() {
-        return print("no twin is up: `longhaul twin up pair` makes one\n".to_owned());
+        return print("no twin is up: `longhaul twin up pair` makes one\n");
     }
     print(twins.iter().map(text).collect::<Vec<_>>().join("\n"))
 }

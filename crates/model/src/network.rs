@@ -120,7 +120,7 @@ pub struct Direction {
     /// What may wait to be sent. Without one: the larger of 100 ms at the rate and 256 KiB; what is not limited in rate
     /// has no queue.
     pub queue: Option<QueueLimit>,
-    /// Packets that may be marked (ECT) are marked (CE) when this much waits before them.
+    /// Packets that may be marked (ECT) are marked (CE) when more than this waits before them.
     pub ecn: Option<QueueLimit>,
     /// Chance of a packet to arrive twice.
     pub duplicate: Probability,

@@ -6,4 +6,5 @@
 
 pub mod histogram;
 pub mod link;
+pub mod net;
 pub mod random;

@@ -156,10 +156,19 @@ mod tests {
         let mut line = DelayLine::default();
         line.push(entry(50, 0), 1, false);
         line.push(entry(40, 1), 1, true);
-        line.push(entry(50, 2), 1, true);
+        line.push(entry(45, 2), 1, true);
         line.push(entry(10, 3), 1, false);
         assert_eq!(line.peek().map(|entry| entry.first), Some(1));
-        assert_eq!(order(&mut line), [(40, 1), (50, 0), (50, 2), (50, 3)]);
+        assert_eq!(order(&mut line), [(40, 1), (45, 2), (50, 0), (50, 3)]);
+    }
+
+    #[test]
+    fn nothing_waits_for_what_is_gone() {
+        let mut line = DelayLine::default();
+        line.push(entry(50, 0), 1, false);
+        line.clear();
+        line.push(entry(30, 1), 1, false);
+        assert_eq!(order(&mut line), [(30, 1)]);
     }
 
     #[test]

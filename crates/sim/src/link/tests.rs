@@ -172,6 +172,15 @@ fn what_is_in_flight_keeps_its_time_and_its_order() {
 }
 
 #[test]
+fn nobody_is_woken_for_what_must_wait_for_others() {
+    let mut link = Link::new(&Direction { delay: Duration::from_millis(50), ..gigabit() }, 1);
+    link.handle_packet(0, 1, FULL);
+    link.set(1_000_000, &gigabit());
+    link.handle_packet(1_000_000, 2, FULL);
+    assert_eq!(link.poll_timeout(), Some(50_012_000));
+}
+
+#[test]
 fn a_cut_loses_what_is_on_the_way() {
     let mut link = Link::new(&Direction { delay: Duration::from_millis(1), ..gigabit() }, 1);
     (0..3).for_each(|key| assert_eq!(link.handle_packet(0, key, THREE), Admission::Kept));

@@ -8,7 +8,7 @@ pub const FIBRE_NS_PER_KM: f64 = 4_900.0;
 /// Kilometres of a statute mile (exact, by the agreement of 1959).
 pub const KM_PER_MILE: f64 = 1.609_344;
 /// Mean radius of the Earth in km (IUGG).
-const EARTH_RADIUS_KM: f64 = 6_371.0088;
+const EARTH_RADIUS_KM: f64 = 6_371.008_8;
 
 /// What light in fibre takes over `km`; `None` if it is no length or longer than years.
 pub(super) fn delay(km: f64) -> Option<Duration> {

@@ -10,6 +10,7 @@ mod exchange;
 pub mod fibre;
 mod forms;
 mod graphml;
+mod labels;
 pub mod limits;
 mod names;
 mod route;

@@ -116,8 +116,6 @@ fn network() -> impl Strategy<Value = Network> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
-
     #[test]
     fn toml_reads_back_equal(network in network()) {
         let text = network.to_toml();

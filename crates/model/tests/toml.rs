@@ -161,7 +161,7 @@ fn a_refusal_names_file_line_thing_and_the_way_out() {
         // Links.
         ("[[link]]\nends = [\"a\", \"r\"]", "x.toml:7: [[link]]: `name` is missing: write for example `name = \"ab\"`"),
         ("[[link]]\nname = \"q\"", "x.toml:7: link `q`: `ends` is missing: write for example `ends = [\"a\", \"b\"]`"),
-        ("[[link]]\nname = \"q\"\nends = [\"a\"]", "x.toml:9: link `q`: ends: 1 nodes: a link joins two"),
+        ("[[link]]\nname = \"q\"\nends = [\"a\"]", "x.toml:9: link `q`: ends: a link joins two nodes, not 1"),
         (
             "[[link]]\nname = \"q\"\nends = [\"a\",\n\"cerm\"]",
             "x.toml:10: link `q`: unknown node `cerm`; did you mean `cern`?",
@@ -259,7 +259,7 @@ fn a_refusal_names_file_line_thing_and_the_way_out() {
         ),
         (
             "risks = [\"two words\"]",
-            "x.toml:4: link `ab`: `two words` is no name: ` ` is not among letters, digits, `_`, `.` and `-`",
+            "x.toml:7: link `ab`: risks: `two words` is no name: ` ` is not among letters, digits, `_`, `.` and `-`",
         ),
         ("bundle = \"ab\"", "x.toml:4: link `ab`: `ab` names a link and a bundle: call one of them otherwise"),
         (
@@ -350,4 +350,19 @@ fn too_many_are_refused_where_they_begin() {
     let text = format!("name = \"x\"\nhosts = [\"a\", \"b\"]\n{}", links.concat());
     let message = Network::from_toml(&text, "x.toml").unwrap_err().to_string();
     assert_eq!(message, "x.toml:1027: link `l256`: more than 16384 links: make the network smaller");
+}
+
+#[test]
+fn the_largest_network_is_read_and_routed() {
+    let routers: Vec<String> = (0..4096).map(|n| format!("\"r{n}\"")).collect();
+    // Four rings, each with longer steps.
+    let ends = |n: usize| (n % 4096, (n + 1 + n / 4096 * 37) % 4096);
+    let links = (0..16_384).map(|n| (n, ends(n)));
+    let links = links.map(|(n, (from, to))| format!("[[link]]\nname = \"l{n}\"\nends = [\"r{from}\", \"r{to}\"]\n"));
+    let text = format!("name = \"x\"\nrouters = [{}]\n{}", routers.join(","), links.collect::<String>());
+    let network = Network::from_toml(&text, "x.toml").unwrap();
+    assert_eq!(network.links.len(), 16_384);
+    // Steps of 112 get there in about 18 and some small ones; the ring alone takes 2048.
+    let path = network.cheapest_path(0, 2048).unwrap();
+    assert!(path.len() < 40, "{}", path.len());
 }

@@ -9,14 +9,17 @@ use saphyr::{LoadableYamlNode, MarkedYaml, SafelyIndex, Scalar, YamlData};
 
 use super::build::Builder;
 use super::error::{Fault, quoted, thing};
-use super::exchange::{self, Exported, Foreign, Imported, Labels, Nodes, Notes, PREFIX};
+use super::exchange::{self, Exported, Foreign, Imported, Nodes, Notes};
+use super::labels::{Labels, PREFIX, labels_of};
 use super::toml::quote;
 use super::{Network, NetworkError, NodeKind, limits};
 
 /// MTU of containerlab's links that name none (its `DefaultVethLinkMTU`).
 const DEFAULT_MTU: u32 = 9500;
+/// The type of a link between two nodes of the lab; all others lead out of it, or nowhere.
+const VETH: &str = "veth";
 /// Names in the place of a node that stand for something outside of the lab.
-const OUTSIDE: &[&str] = &["host", "mgmt-net", "macvlan", "vxlan", "vxlan-stitch"];
+const OUTSIDE: &[&str] = &["host", "mgmt-net", "macvlan"];
 /// The kind that runs plain Linux, and the one that a node has without a kind here.
 const LINUX: &str = "linux";
 /// What deeper YAML than this is, is no topology; deeper structures take stack.
@@ -35,7 +38,8 @@ impl Network {
         let documents = MarkedYaml::load_from_str(text)
             .map_err(|error| file.error(Some(error.marker().line()), None, error.info().to_owned()))?;
         let root = documents.first().ok_or_else(|| file.error(None, None, "the file is empty".to_owned()))?;
-        Reader { file, notes: Notes::default(), nodes: Nodes::default(), degree: BTreeMap::new() }.network(root)
+        Reader { file, notes: Notes::default(), nodes: Nodes::default(), degree: BTreeMap::new(), others: 0 }
+            .network(root)
     }
 
     /// Writes containerlab's `*.clab.yml`; [`Network::from_containerlab`] reads the same nodes and links from it.
@@ -71,7 +75,7 @@ impl Network {
             line(6, "labels:".to_owned());
             line(8, format!("{PREFIX}name: {}", quote(&link.name)));
             let mtu = format!("{PREFIX}mtu");
-            for (key, value) in exchange::labels_of(link).into_iter().filter(|(key, _)| *key != mtu) {
+            for (key, value) in labels_of(link).into_iter().filter(|(key, _)| *key != mtu) {
                 line(8, format!("{key}: {}", quote(&value)));
             }
         }
@@ -120,6 +124,8 @@ struct Reader<'a> {
     nodes: Nodes,
     /// Links of each node that was taken for a host by its kind, to tell where that is unlikely.
     degree: BTreeMap<usize, usize>,
+    /// Labels that are not Longhaul's.
+    others: usize,
 }
 
 impl Reader<'_> {
@@ -161,6 +167,9 @@ impl Reader<'_> {
                 "{name} is a host, as its kind is `{LINUX}`, and has {links} links: if it forwards, label it `{PREFIX}kind: router`"
             ));
         }
+        if self.others > 0 {
+            self.notes.add(format!("labels that do not begin with `{PREFIX}` are left out: {} of them", self.others));
+        }
         let network = builder.finish().map_err(|problem| self.file.at(topology, None, problem))?;
         Ok(Imported { network, notes: self.notes.finish() })
     }
@@ -192,7 +201,10 @@ impl Reader<'_> {
         let (mut site, mut degrees, mut kind) = (None, [None, None], None);
         for (key, value) in entries(node.get("labels")) {
             let (Some(label), Some(said)) = (text(key), text(value)) else { continue };
-            let Some(own) = label.strip_prefix(PREFIX) else { continue };
+            let Some(own) = label.strip_prefix(PREFIX) else {
+                self.others += 1;
+                continue;
+            };
             let number = |said: &str| {
                 said.parse::<f64>().map_err(|_| fault(value, format!("{own}: write degrees, not `{}`", quoted(said))))
             };
@@ -212,7 +224,8 @@ impl Reader<'_> {
         let guessed = if linux { NodeKind::Host } else { NodeKind::Router };
         let position = match degrees {
             [Some(latitude), Some(longitude)] => Some((latitude, longitude)),
-            _ => None,
+            [None, None] => None,
+            _ => return Err(fault(key, format!("label both: `{PREFIX}latitude` and `{PREFIX}longitude`"))),
         };
         let foreign = Foreign { id: &id, label: &id, kind: kind.unwrap_or(guessed), site: site.as_deref(), position };
         self.nodes.add(builder, &foreign, &mut self.notes).map_err(|problem| fault(key, problem))?;
@@ -228,17 +241,23 @@ impl Reader<'_> {
         names: &mut exchange::Names,
         item: &MarkedYaml<'_>,
     ) -> Result<(), NetworkError> {
-        let kind = item.get("type").and_then(text).unwrap_or_else(|| "veth".to_owned());
         let line = line(item);
-        if OUTSIDE.contains(&kind.as_str()) {
-            self.notes.add(format!("the link on line {line} leads out of the lab ({kind}): left out"));
+        if let Some(kind) = item.get("type").and_then(text).filter(|kind| kind != VETH) {
+            let kind = quoted(&kind);
+            self.notes
+                .add(format!("the link on line {line} is left out: it is of type `{kind}`, not between two nodes"));
             return Ok(());
         }
         let ends = self.endpoints(item)?;
         if let Some(outside) = ends.iter().find(|end| OUTSIDE.contains(&end.as_str())) {
-            self.notes.add(format!("the link on line {line} leads out of the lab ({outside}): left out"));
+            self.notes.add(format!("the link on line {line} is left out: it leads out of the lab, to `{outside}`"));
             return Ok(());
         }
+        if ends[0] == ends[1] {
+            self.notes.add(format!("the link on line {line} is left out: both its ends are `{}`", quoted(&ends[0])));
+            return Ok(());
+        }
+        self.left_out(item, &["type", "endpoints", "mtu", "labels"], &format!("the link on line {line}"));
         let mut nodes = [0, 0];
         for (node, end) in nodes.iter_mut().zip(&ends) {
             *node = self.nodes.find(end).map_err(|problem| self.file.at(item, Some("a link"), problem))?;
@@ -247,14 +266,13 @@ impl Reader<'_> {
         let mut labels = Labels::default();
         for (key, value) in entries(item.get("labels")) {
             if let (Some(key_text), Some(said)) = (text(key), text(value)) {
-                labels.take(&key_text, &said, Some(self::line(value)));
+                let own = labels.take(&key_text, &said, Some(self::line(value)));
+                self.others += usize::from(!own);
             }
         }
         let mtu = item.get("mtu").and_then(text);
         labels.suppose("mtu", "mtu", mtu.unwrap_or_else(|| DEFAULT_MTU.to_string()));
-        let wanted = labels.remove("name").unwrap_or_else(|| exchange::link_name(builder, nodes));
-        let name = names.give(&wanted);
-        self.notes.renamed("link", &wanted, &name);
+        let name = exchange::name_link(builder, names, &mut labels, nodes, &mut self.notes);
         labels.read(builder, self.file.name, Some(line), &name, nodes)
     }
 

@@ -11,7 +11,8 @@ use units::Rate;
 
 use super::build::Builder;
 use super::error::{Fault, quoted, thing};
-use super::exchange::{self, Exported, Foreign, Imported, Labels, Nodes, Notes, PREFIX};
+use super::exchange::{self, Exported, Foreign, Imported, Nodes, Notes};
+use super::labels::{Labels, PREFIX, labels_of};
 use super::{Network, NetworkError, NodeKind, forms, limits};
 
 const NAMESPACE: &str = "http://graphml.graphdrawing.org/xmlns";
@@ -40,7 +41,7 @@ impl Network {
     #[must_use]
     pub fn to_graphml(&self) -> Exported {
         let mut graph = Writer::default();
-        graph.data("graph", "Network", &self.name);
+        graph.data("graph", "label", &self.name);
         for (index, node) in self.nodes.iter().enumerate() {
             graph.open(format!("<node id=\"{index}\">"));
             graph.data("node", "label", &node.name);
@@ -65,7 +66,7 @@ impl Network {
             if link.forward.delay.is_zero() {
                 graph.data("edge", &format!("{PREFIX}delay"), "0s");
             }
-            for (key, value) in exchange::labels_of(link) {
+            for (key, value) in labels_of(link) {
                 graph.data("edge", &key, &value);
             }
             graph.close("edge");
@@ -127,7 +128,7 @@ struct Reader<'a, 'input> {
 impl<'a> Reader<'a, '_> {
     fn network(mut self, graph: Xml<'a, '_>) -> Result<Imported, NetworkError> {
         let about = self.data(graph);
-        let wanted = ["Network", "label"].iter().find_map(|key| about.get(key)).copied();
+        let wanted = NETWORK_READ.iter().find_map(|key| about.get(key)).copied();
         let stem = self.file.rsplit('/').next().and_then(|name| name.split('.').next()).unwrap_or_default();
         let wanted = wanted.filter(|name| !name.is_empty()).unwrap_or(stem);
         let name = exchange::Names::default().give(wanted);
@@ -138,7 +139,7 @@ impl<'a> Reader<'a, '_> {
         }
 
         let mut nodes = Nodes::default();
-        let mut unread: BTreeSet<&str> = about.keys().copied().filter(|key| *key != "Network").collect();
+        let mut unread: BTreeSet<&str> = about.keys().copied().filter(|key| !NETWORK_READ.contains(key)).collect();
         for node in graph.children().filter(|node| node.tag_name().name() == "node") {
             let data = self.data(node);
             self.node(&mut builder, &mut nodes, node, &data)?;
@@ -223,8 +224,7 @@ impl<'a> Reader<'a, '_> {
         for (key, value) in data {
             labels.take(key, value, None);
         }
-        let wanted = labels.remove("name").unwrap_or_else(|| exchange::link_name(builder, ends));
-        let name = names.give(&wanted);
+        let name = exchange::name_link(builder, names, &mut labels, ends, &mut self.notes);
         match rate(data) {
             Some(Ok(rate)) => labels.suppose("rate", "rate", format!("{rate:#}")),
             Some(Err(said)) => {
@@ -241,6 +241,8 @@ impl<'a> Reader<'a, '_> {
     }
 }
 
+/// What the Zoo calls a network: `Geant2012` of `GEANT`.
+const NETWORK_READ: &[&str] = &["label", "Network"];
 const NODE_READ: &[&str] = &["label", "Latitude", "Longitude", "id"];
 const EDGE_READ: &[&str] = &["LinkSpeedRaw", "LinkSpeed", "LinkSpeedUnits", "LinkLabel", "key"];
 

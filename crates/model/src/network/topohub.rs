@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::build::Builder;
 use super::error::{Fault, quoted, thing};
-use super::exchange::{self, Exported, Foreign, Imported, Labels, Nodes, Notes, PREFIX};
+use super::exchange::{self, Exported, Foreign, Imported, Nodes, Notes};
+use super::labels::{Labels, PREFIX, labels_of};
 use super::{Network, NetworkError, NodeKind, fibre, limits};
 
 /// The object of Longhaul's own keys.
@@ -25,7 +26,7 @@ impl Network {
             return Err(error(None, format!("longer than {} MiB", limits::TEXT_MAX >> 20)));
         }
         let root: Value = serde_json::from_str(text).map_err(|e| error(Some(e.line()), format!("no JSON: {e}")))?;
-        Reader { file: file_name, notes: Notes::default(), unread: BTreeSet::new() }.network(&root)
+        Reader { file: file_name, notes: Notes::default(), unread: BTreeSet::new(), off_globe: 0 }.network(&root)
     }
 
     /// Writes node-link JSON as in TopoHub; [`Network::from_topohub`] reads the same nodes and links from it.
@@ -42,7 +43,7 @@ impl Network {
             Value::Object(object)
         });
         let links = self.links.iter().map(|link| {
-            let labels = exchange::labels_of(link).into_iter();
+            let labels = labels_of(link).into_iter();
             let own = labels.map(|(key, value)| (key[PREFIX.len()..].to_owned(), json!(value)));
             let name = ("name".to_owned(), json!(link.name));
             // Said even if it is zero: without it the length or the great circle would stand in.
@@ -70,6 +71,8 @@ struct Reader<'a> {
     notes: Notes,
     /// Keys of nodes and links that mean nothing here.
     unread: BTreeSet<String>,
+    /// Nodes whose place is none in degrees.
+    off_globe: usize,
 }
 
 impl Reader<'_> {
@@ -91,6 +94,9 @@ impl Reader<'_> {
         let mut known = Nodes::default();
         for node in nodes {
             self.node(&mut builder, &mut known, node)?;
+        }
+        if self.off_globe > 0 {
+            self.notes.add(format!("the places of {} nodes are left out: they are not in degrees", self.off_globe));
         }
         let mut names = exchange::Names::default();
         for link in links {
@@ -129,7 +135,7 @@ impl Reader<'_> {
         let degrees = |at: usize| node.get("pos").and_then(|pos| pos.get(at)).and_then(Value::as_f64);
         let position = exchange::position(degrees(1), degrees(0));
         if node.get("pos").is_some() && position.is_none() {
-            self.notes.add(format!("the place of {} is left out: it is not on the globe", thing("node", &id)));
+            self.off_globe += 1;
         }
         let site = own("site");
         let foreign = Foreign { id: &id, label: &label, kind, site: site.as_deref(), position };
@@ -160,8 +166,7 @@ impl Reader<'_> {
             let name = || self.error(Some("a link".to_owned()), format!("`{OWN}.{}` is no text", quoted(key)));
             labels.take(&format!("{PREFIX}{key}"), &scalar(value).ok_or_else(name)?, None);
         }
-        let wanted = labels.remove("name").unwrap_or_else(|| exchange::link_name(builder, ends));
-        let name = names.give(&wanted);
+        let name = exchange::name_link(builder, names, &mut labels, ends, &mut self.notes);
         match link.get("dist").and_then(Value::as_f64) {
             Some(km) => labels.suppose("distance", "delay", format!("{km} km")),
             None if ends.iter().all(|node| builder.position(*node).is_ok()) => {

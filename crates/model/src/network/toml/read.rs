@@ -161,7 +161,7 @@ fn ends(builder: &Builder, keys: &Keys<'_>) -> Result<LinkEnds, NetworkError> {
     let Some(value) = keys.value("ends") else { return Err(keys.missing("ends", "[\"a\", \"b\"]")) };
     let ends = keys.list("ends")?;
     let [from, to] = ends.as_slice() else {
-        return Err(keys.error(&value.span(), format!("ends: {} nodes: a link joins two", ends.len())));
+        return Err(keys.error(&value.span(), format!("ends: a link joins two nodes, not {}", ends.len())));
     };
     let find = |(name, span): &(&str, Range<usize>)| {
         builder.find_node(name).map_err(|unknown| keys.error(span, unknown.to_string()))
@@ -182,6 +182,13 @@ pub(crate) fn read_link(
         Some(back) => direction(builder, &back, [from, to], &forward)?,
         None => forward.clone(),
     };
+    let named = |key: &str, name: &str, span: &Range<usize>| {
+        names::check(name).map_err(|problem| keys.error(span, format!("{key}: {problem}")))
+    };
+    let risks = keys.list("risks")?;
+    risks.iter().try_for_each(|(risk, span)| named("risks", risk, span))?;
+    let bundle = keys.text("bundle")?.zip(keys.value("bundle").map(Spanned::span));
+    bundle.iter().try_for_each(|(bundle, span)| named("bundle", bundle, span))?;
     let link = Link {
         name: name.to_owned(),
         from,
@@ -189,10 +196,10 @@ pub(crate) fn read_link(
         forward,
         backward,
         mtu: keys.whole("mtu", limits::MTU)?.unwrap_or(limits::MTU_DEFAULT),
-        risks: keys.list("risks")?.into_iter().map(|(risk, _)| risk.to_owned()).collect(),
+        risks: risks.into_iter().map(|(risk, _)| risk.to_owned()).collect(),
         cost: keys.whole("cost", limits::COST)?.unwrap_or(limits::COST_DEFAULT),
         high_water_ppm: keys.quantity("high_water", forms::high_water_ppm)?,
-        bundle: keys.text("bundle")?.map(str::to_owned),
+        bundle: bundle.map(|(bundle, _)| bundle.to_owned()),
     };
     let Some(members) = keys.whole("members", 1..=limits::MEMBERS_MAX as u32)? else {
         return builder.add_link(link).map_err(|problem| keys.fault(problem));

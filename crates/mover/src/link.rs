@@ -32,6 +32,9 @@ pub enum LinkError {
     /// Nothing was heard for too long.
     #[error("nothing was heard from the other end for {} s", .0.as_secs())]
     Silent(Duration),
+    /// The address that it goes over is dead, and another is not.
+    #[error("the path of the control connection is dead")]
+    Cut,
     /// What kept the other end alive is gone: connecting again is of no use.
     #[error("{0}")]
     Gone(String),

@@ -553,7 +553,7 @@ impl Session {
         self.wire.tick(now).await?;
         // What the control connection is to say would wait until its path is back: a new one goes another way.
         if self.wire.silent(now) > CUT && self.sending.streams.control_is_cut() {
-            return Err(LinkError::Silent(CUT).into());
+            return Err(LinkError::Cut.into());
         }
         self.sending.tick(now)?;
         if now.duration_since(self.last_second) >= SECOND {

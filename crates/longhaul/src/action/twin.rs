@@ -2,6 +2,8 @@
 
 mod link;
 mod list;
+mod network;
+mod run;
 mod stats;
 mod up;
 
@@ -34,6 +36,8 @@ pub(crate) fn run(what: TwinWhat) -> Result<u8> {
         }
         TwinWhat::Link(args) => link::run(&args)?,
         TwinWhat::Stats { which, link, json, watch } => stats::run(&place(&which)?, link.as_deref(), json, watch)?,
+        TwinWhat::Run(args) => return run::run(&args),
+        TwinWhat::Convert { from, to } => network::convert(&from, &to)?,
         TwinWhat::Emulate { name } => {
             tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
             twin::daemon::run(&Place::of(&name)?)?;

@@ -33,7 +33,7 @@ impl fmt::Display for Unknown {
 
 /// Whether this may be a name: 1 to [`NAME_MAX`] of `A-Z a-z 0-9 _ . -`, a letter or digit first, so that none looks
 /// like an option or a directory.
-pub(super) fn check(name: &str) -> Result<(), String> {
+pub(crate) fn check(name: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     let shown = quoted(name);
     if name.is_empty() {
@@ -56,7 +56,7 @@ pub(super) fn check(name: &str) -> Result<(), String> {
 const SUGGEST_MAX: usize = 64;
 
 /// The known name that was probably meant: the same but for case, or one that few slips of the hand lead to.
-pub(super) fn meant<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn meant<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     if name.len() > SUGGEST_MAX {
         return None;
     }

@@ -282,6 +282,7 @@ impl Run<'_> {
             host,
             exit_code: end.code,
             ok: end.failure.is_none(),
+            stopped: end.stopped,
             why: end.failure.clone(),
             stdout: end.stdout.clone(),
             stderr: end.stderr.clone(),

@@ -33,6 +33,9 @@ pub(crate) enum TwinWhat {
         /// All there are, and what is left of others
         #[arg(long)]
         all: bool,
+        /// With --all: only those whose names begin so
+        #[arg(long, value_name = "TEXT", requires = "all", default_value = "", hide = true)]
+        begin: String,
     },
     /// List twins with their hosts and links
     #[command(after_help = "Example:\n  longhaul twin ls --json")]

@@ -11,11 +11,19 @@ pub struct Unknown {
     kind: &'static str,
     name: String,
     meant: Option<String>,
+    /// If none was meant: all there are, if they are few.
+    known: Vec<String>,
 }
+
+/// How many names a message lists.
+const LISTED_MAX: usize = 8;
 
 impl Unknown {
     pub(super) fn new<'a>(kind: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> Unknown {
-        Unknown { kind, name: quoted(name), meant: meant(name, known) }
+        let known: Vec<&str> = known.collect();
+        let meant = meant(name, known.iter().copied());
+        let listed = if meant.is_none() && known.len() <= LISTED_MAX { known } else { Vec::new() };
+        Unknown { kind, name: quoted(name), meant, known: listed.into_iter().map(str::to_owned).collect() }
     }
 }
 
@@ -26,7 +34,8 @@ impl fmt::Display for Unknown {
         write!(f, "unknown {} `{}`", self.kind, self.name)?;
         match &self.meant {
             Some(meant) => write!(f, "; did you mean `{meant}`?"),
-            None => Ok(()),
+            None if self.known.is_empty() => Ok(()),
+            None => write!(f, "; there are: {}", self.known.join(", ")),
         }
     }
 }

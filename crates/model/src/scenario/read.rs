@@ -15,8 +15,7 @@ use crate::network::toml::{Keys, Source, document, text, written};
 use crate::network::{self, Direction, LinkIndex, Network, NodeKind, Ratio, names};
 
 const SCENARIO_KEYS: &[&str] = &["about", "network", "scale", "seed", "duration", "event", "run", "assert"];
-const RUN_KEYS: &[&str] =
-    &["name", "at", "host", "command", "background", "timeout", "exit_code", "stdout_contains"];
+const RUN_KEYS: &[&str] = &["name", "at", "host", "command", "background", "timeout", "exit_code", "stdout_contains"];
 const ASSERT_KEYS: &[&str] = &["at", "since", "link", "way", "counter", "min", "max"];
 /// What an event says beside what it changes.
 const EVENT_KEYS: &[&str] = &["at", "link", "way", "cut", "heal"];
@@ -48,8 +47,9 @@ pub(super) fn scenario(
     let ratio = |text: &str| text.parse().map_err(|error: network::RatioError| error.to_string());
     let scale = keys.quantity("scale", ratio)?.unwrap_or(Ratio::ONE);
     let seed = keys.get("seed", seed)?.unwrap_or(SEED_DEFAULT);
-    let duration =
-        keys.quantity("duration", |text| span(text, DURATION_MAX))?.ok_or_else(|| keys.missing("duration", "\"30 s\""))?;
+    let duration = keys
+        .quantity("duration", |text| span(text, DURATION_MAX))?
+        .ok_or_else(|| keys.missing("duration", "\"30 s\""))?;
     let reader = Reader { source, network: &network, duration };
     let events = reader.entries(&keys, "event", ENTRIES_MAX, Reader::event)?;
     let mut programs = reader.entries(&keys, "run", PROGRAMS_MAX, Reader::program)?;
@@ -109,7 +109,8 @@ impl<'a> Reader<'a> {
         for key in network::KEYS {
             // Tried on any direction: whether a text is good does not depend on what was before.
             let change = |value: &'a DeValue<'a>| {
-                let text = value.as_bool().map_or_else(|| written(value).map(str::to_owned), |yes| Ok(yes.to_string()))?;
+                let text =
+                    value.as_bool().map_or_else(|| written(value).map(str::to_owned), |yes| Ok(yes.to_string()))?;
                 Direction::default().change(key, &text).map(|()| text)
             };
             changes.extend(keys.get(key, change)?.map(|text| ((*key).to_owned(), text)));
@@ -203,7 +204,10 @@ impl<'a> Reader<'a> {
             let name = text(value)?;
             let links = self.network.links_named(name).map_err(|unknown| unknown.to_string())?;
             if let Some(plain) = links.iter().map(|&link| &self.network.links[link]).find(|link| link.is_plain()) {
-                return Err(format!("`{}` is plain, nothing is done or counted there: give it a rate or a delay", plain.name));
+                return Err(format!(
+                    "`{}` is plain, nothing is done or counted there: give it a rate or a delay",
+                    plain.name
+                ));
             }
             Ok((name.to_owned(), links))
         })?;

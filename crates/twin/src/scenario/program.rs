@@ -50,6 +50,8 @@ enum EndedBy {
 pub(super) struct End {
     /// As shells count.
     pub(super) code: Option<u8>,
+    /// The end of the scenario ended it.
+    pub(super) stopped: bool,
     /// What it did not do of what is asked of it.
     pub(super) failure: Option<String>,
     pub(super) stdout: String,
@@ -75,7 +77,15 @@ impl Running {
         let stdout = child.stdout.take().expect("it was piped");
         let stderr = child.stderr.take().expect("it was piped");
         let (stdout, stderr) = (Tail::of(stdout, stopper.clone()), Tail::of(stderr, stopper));
-        Ok(Running { index, child, begin: Instant::now(), ended_by: None, exited: None, stdout: stdout?, stderr: stderr? })
+        Ok(Running {
+            index,
+            child,
+            begin: Instant::now(),
+            ended_by: None,
+            exited: None,
+            stdout: stdout?,
+            stderr: stderr?,
+        })
     }
 
     /// How it ended, if it has and its output is here. Kills it if it takes too long.
@@ -127,7 +137,8 @@ impl Running {
         let (stdout, code) = (self.stdout.bytes(), code(status));
         let failure = self.failure(program, code, &stdout);
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        End { code: Some(code), failure, stdout: text(&stdout), stderr: text(&self.stderr.bytes()) }
+        let stopped = self.ended_by == Some(EndedBy::End);
+        End { code: Some(code), stopped, failure, stdout: text(&stdout), stderr: text(&self.stderr.bytes()) }
     }
 
     fn failure(&self, program: &Program, code: u8, stdout: &[u8]) -> Option<String> {

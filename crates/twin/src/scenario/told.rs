@@ -55,6 +55,8 @@ pub enum Told {
         exit_code: Option<u8>,
         /// It did what is asked of it.
         ok: bool,
+        /// It was ended because the scenario was over.
+        stopped: bool,
         /// What it did not do.
         why: Option<String>,
         /// The last of what it wrote.

@@ -35,11 +35,12 @@ pub(super) fn convert(from: &Path, to: &Path) -> Result<()> {
         usage(format!("{name}: its name says no format: end it in .toml, .clab.yml, .graphml or .json"))
     })?;
     let exported = read(from, Path::new(""))?.export(format);
-    exported.notes.iter().for_each(|text| note(&format!("{name}: {text}")));
     let mut file = OpenOptions::new().write(true).create_new(true).open(to).map_err(|error| {
-        let hint = if error.kind() == std::io::ErrorKind::AlreadyExists { ": remove it, or give another name" } else { "" };
+        let hint =
+            if error.kind() == std::io::ErrorKind::AlreadyExists { ": remove it, or give another name" } else { "" };
         usage(format!("cannot make {name}: {error}{hint}"))
     })?;
     file.write_all(exported.text.as_bytes())?;
+    exported.notes.iter().for_each(|text| note(&format!("{name}: {text}")));
     print(format!("{name} is written\n"))
 }

@@ -94,9 +94,10 @@ fn text(event: &Told) -> String {
         Told::Started { seconds, program, host, command } => {
             line(*seconds, format!("{program} starts on {host}: {}", command.join(" ")))
         }
-        Told::Ended { seconds, program, exit_code, ok, why, stdout, stderr, .. } => {
+        Told::Ended { seconds, program, exit_code, ok, stopped, why, stdout, stderr, .. } => {
             let how = match (why, exit_code) {
                 (Some(why), _) => why.clone(),
+                (None, _) if *stopped => "ended with the scenario".to_owned(),
                 (None, Some(code)) => format!("ended with {code}"),
                 (None, None) => "ended".to_owned(),
             };
@@ -153,6 +154,7 @@ mod tests {
             host: "a".into(),
             exit_code: Some(1),
             ok,
+            stopped: false,
             why: (!ok).then(|| "it ended with 1, not 0".into()),
             stdout: written.clone(),
             stderr: String::new(),

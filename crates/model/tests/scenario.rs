@@ -195,3 +195,14 @@ fn shipped_scenarios_are_good() {
         assert!(read(text).unwrap().about.is_some());
     }
 }
+
+#[test]
+fn the_reference_is_true() {
+    let reference = include_str!("../../../docs/scenarios.md");
+    let (_, example) = reference.split_once("```toml\n").expect("it has an example");
+    let (example, _) = example.split_once("```").expect("which ends");
+    assert_eq!(read(example).unwrap().events.len(), 2);
+    for name in Counter::names() {
+        assert!(reference.contains(&format!("`{name}`")), "{name}");
+    }
+}

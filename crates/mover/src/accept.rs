@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -185,6 +186,7 @@ async fn prove(
         return forward(stream, coming, hub).await;
     }
     stream.set_nodelay(true).map_err(|e| e.to_string())?;
+    crate::net::open::try_again_soon(stream.as_fd());
     let tls = acceptor.accept(stream).await.map_err(|e| format!("TLS: {e}"))?;
     let mut tls = TlsStream::Server(tls);
     match link::read(&mut tls, FRAME_MAX_UNAUTHENTICATED).await {

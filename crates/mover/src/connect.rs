@@ -13,6 +13,7 @@ use proto::hello::SessionKey;
 use proto::{RelPath, names};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio_rustls::{TlsConnector, TlsStream};
 
 use crate::accept::{CONTROLS_MAX, Hub, accept_all};
@@ -25,6 +26,8 @@ use crate::session::streams::Ways;
 
 /// How long the handshake after TCP may take, if nobody wants to know sooner.
 pub(crate) const SHAKE: Duration = Duration::from_secs(15);
+/// Between an attempt to connect to one address of an agent and to the next.
+const STAGGER: Duration = Duration::from_millis(300);
 /// How long an agent may take to hear a message, and to answer what it is asked.
 const ANSWER: Duration = Duration::from_secs(60);
 /// Name and version of this program, for logs of the other end.
@@ -75,31 +78,19 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
     let gone = remote.gone.clone();
     match &remote.reach {
         Reach::Connect(addresses) => {
-            let mut last = None;
-            for (n, address) in addresses.iter().enumerate() {
-                let bind = (!limits.bind.is_empty()).then(|| limits.bind[n % limits.bind.len()]);
-                match connect_tcp(*address, bind, settings, 0).await {
-                    Ok(tcp) => {
-                        let patience = limits.timeout.min(SHAKE);
-                        let mut stream = tls_client(tcp, remote, patience).await?;
-                        hello(&mut stream, remote, false, patience).await?;
-                        // The address that answered comes first for streams too, and what it was reached from with
-                        // it: with an address of another network packets may come back over a dead path.
-                        let (mut to, mut from) = (addresses.clone(), limits.bind.clone());
-                        to.rotate_left(n);
-                        if !from.is_empty() {
-                            let own = n % from.len();
-                            from.rotate_left(own);
-                        }
-                        return Ok(Connected { stream, ways: Way::Dial { to, from }, gone });
-                    }
-                    Err(error) => last = Some(error),
-                }
+            let (n, tcp) = first_to_answer(remote, addresses, settings, &limits.bind).await?;
+            let patience = limits.timeout.min(SHAKE);
+            let mut stream = tls_client(tcp, remote, patience).await?;
+            hello(&mut stream, remote, false, patience).await?;
+            // The address that answered comes first for streams too, and what it was reached from with it: with an
+            // address of another network packets may come back over a dead path.
+            let (mut to, mut from) = (addresses.clone(), limits.bind.clone());
+            to.rotate_left(n);
+            if !from.is_empty() {
+                let own = n % from.len();
+                from.rotate_left(own);
             }
-            let (kind, why) = last.map_or((std::io::ErrorKind::InvalidInput, "no address".to_owned()), |e| {
-                (e.kind(), crate::session::chain(&e))
-            });
-            Err(LinkError::Lost(std::io::Error::new(kind, format!("{}: {why}", remote.label))).into())
+            Ok(Connected { stream, ways: Way::Dial { to, from }, gone })
         }
         Reach::Accept(listener) => {
             let (controls, mut arriving) = mpsc::channel(CONTROLS_MAX);
@@ -129,6 +120,36 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
     }
 }
 
+/// Connects to whichever address answers first; each is tried a little after the one before it (RFC 8305), so that a dead
+/// path costs little and the order counts.
+async fn first_to_answer(
+    remote: &Remote,
+    addresses: &[SocketAddr],
+    settings: &Settings,
+    bind: &[std::net::IpAddr],
+) -> Result<(usize, TcpStream), SessionError> {
+    let mut attempts = JoinSet::new();
+    for (n, &address) in addresses.iter().enumerate() {
+        let bind = (!bind.is_empty()).then(|| bind[n % bind.len()]);
+        let settings = settings.clone();
+        attempts.spawn(async move {
+            tokio::time::sleep(STAGGER * n as u32).await;
+            (n, connect_tcp(address, bind, &settings, 0).await)
+        });
+    }
+    let mut last = None;
+    while let Some(attempt) = attempts.join_next().await {
+        match attempt {
+            Ok((n, Ok(tcp))) => return Ok((n, tcp)),
+            Ok((_, Err(error))) => last = Some(error),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
+    }
+    let (kind, why) = last
+        .map_or((std::io::ErrorKind::InvalidInput, "no address".to_owned()), |e| (e.kind(), crate::session::chain(&e)));
+    Err(LinkError::Lost(std::io::Error::new(kind, format!("{}: {why}", remote.label))).into())
+}
+
 /// Why an end is gone that lives only as long as something at this one; for ever if it lives by itself.
 async fn ended(gone: Option<Gone>) -> String {
     match gone {
@@ -147,6 +168,7 @@ pub(crate) async fn tls_client(
     let config =
         crate::tls::client(remote.judge.clone(), refusal.clone()).map_err(|e| SessionError::Fatal(e.to_string()))?;
     let _ = tcp.set_nodelay(true);
+    crate::net::open::try_again_soon(tcp.as_fd());
     let connector = TlsConnector::from(config);
     let shaken = tokio::time::timeout(patience, connector.connect(crate::tls::server_name(), tcp)).await;
     match shaken {

@@ -7,6 +7,7 @@
 //! | [`tuner`] | how many streams to use | once a second |
 //! | [`attribution`] | what limited the last second | once a second |
 //! | [`buffers`] | the size of a stream's send buffer | when a stream opens, when its path is known better |
+//! | [`stall`] | which streams are on a dead path | five times a second |
 //! | [`retry`] | whether and when to connect again | after a lost connection |
 //!
 //! ```text
@@ -24,4 +25,5 @@ pub mod attribution;
 pub mod buffers;
 pub mod pace;
 pub mod retry;
+pub mod stall;
 pub mod tuner;

@@ -1,6 +1,7 @@
 //! Sessions: one run of the mover between two ends. Each end is a source, a destination, or one end of a
 //! memory test; each is one task that drives a state machine of `proto` and the threads of the byte path.
 
+mod addresses;
 pub mod auto;
 pub mod destination;
 pub mod disks;
@@ -258,6 +259,12 @@ impl Wire {
                 None => {}
             }
         }
+    }
+
+    /// For how long nothing was heard.
+    #[must_use]
+    pub fn silent(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.heard)
     }
 
     /// Keeps the connection alive and notices when it is dead.

@@ -30,8 +30,8 @@ pub use interface::{interface_of, interfaces};
 pub use label::set_flow_label;
 pub use options::{
     Keepalive, bind_to_device, dscp, keepalive, mss, nodelay, notsent_lowat, rcvlowat, set_dscp, set_keepalive,
-    set_mss, set_nodelay, set_notsent_lowat, set_quickack, set_rcvlowat, set_reuseaddr, set_reuseport,
-    set_user_timeout, set_v6only, user_timeout,
+    set_mss, set_nodelay, set_notsent_lowat, set_quickack, set_rcvlowat, set_reset_on_close, set_reuseaddr,
+    set_reuseport, set_rto_max, set_user_timeout, set_v6only, user_timeout,
 };
 pub use size::{receive_buffer, send_buffer, set_receive_buffer, set_send_buffer};
 pub use std::net::Shutdown;

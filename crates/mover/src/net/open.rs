@@ -1,7 +1,7 @@
 //! Opening data streams: connecting, the three messages, the socket's options.
 
 use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ pub const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// A stream whose data are not acknowledged for this long is dead; its parcels go to others.
 pub const DEAD_AFTER: Duration = Duration::from_secs(20);
 
+/// A path that was dead and is alive again is found so within this time, where the kernel lets it be said.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
+
 /// Why a stream was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
@@ -30,7 +33,7 @@ pub enum OpenError {
     #[error(transparent)]
     Hello(#[from] HelloError),
     /// It took too long.
-    #[error("opening a data stream to {0} took longer than 10 s")]
+    #[error("opening a data stream to {0} took too long")]
     Timeout(SocketAddr),
 }
 
@@ -146,12 +149,21 @@ pub fn plain_settings() -> Settings {
     }
 }
 
+/// Has the kernel try again each second while nothing is acknowledged, or every four round trips on a very long path.
+pub fn try_again_soon(fd: BorrowedFd<'_>) {
+    let rtt = sys::socket::tcp_info(fd).map_or(0, |info| u64::from(info.rtt_us));
+    if let Err(error) = sys::socket::set_rto_max(fd, TRY_AGAIN.max(Duration::from_micros(4 * rtt))) {
+        tracing::debug!(%error, "the longest time between two attempts is the kernel's");
+    }
+}
+
 /// Takes the socket out of the async runtime and sets what every data stream has.
 fn ready(stream: tokio::net::TcpStream) -> std::io::Result<TcpStream> {
     let stream = stream.into_std()?;
     stream.set_nonblocking(true)?;
     sys::socket::set_nodelay(stream.as_fd(), true)?;
     sys::socket::set_user_timeout(stream.as_fd(), DEAD_AFTER)?;
+    try_again_soon(stream.as_fd());
     let keepalive = Keepalive { idle: DEAD_AFTER / 2, interval: DEAD_AFTER / 8, count: 4 };
     sys::socket::set_keepalive(stream.as_fd(), Some(keepalive))?;
     Ok(stream)

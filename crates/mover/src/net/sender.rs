@@ -59,6 +59,8 @@ enum Command {
     Add(Opened),
     /// End a stream in good order after the parcel that it carries.
     End(u16),
+    /// Give a stream up: nothing comes back on it.
+    Abandon(u16),
     Stop,
 }
 
@@ -96,6 +98,11 @@ impl SendThread {
     /// Ends a stream after the parcel that it carries.
     pub fn end(&self, id: u16) {
         self.command(Command::End(id));
+    }
+
+    /// Gives a stream up on which nothing comes back; what it carried is to be sent again.
+    pub fn abandon(&self, id: u16) {
+        self.command(Command::Abandon(id));
     }
 
     /// There may be something to send.
@@ -211,6 +218,15 @@ impl Loop {
                 if let Some(stream) = self.streams.get_mut(&id) {
                     stream.ending = true;
                     stream.writable = true;
+                }
+            }
+            Command::Abandon(id) => {
+                if let Some(stream) = self.streams.remove(&id) {
+                    // What the kernel holds of it is of no use to anybody.
+                    if let Err(error) = sys::socket::set_reset_on_close(&stream.socket) {
+                        tracing::debug!(%error, "closing without delay");
+                    }
+                    self.close(id, stream, Some(io::Error::other("nothing came back on its path")));
                 }
             }
             Command::Stop => self.stopping = true,

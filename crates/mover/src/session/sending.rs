@@ -14,6 +14,7 @@ use super::auto::Auto;
 use super::streams::{Sample, Streams, Ways};
 use super::{Context, NEWS_MAX, SessionError};
 use crate::control::pace::{Pacer, Reading};
+use crate::control::stall::{Look, Watch};
 use crate::frame::{Frame, Pool};
 use crate::net::gate::Gate;
 use crate::net::sender::{Refill, SendThread, Shared};
@@ -23,6 +24,9 @@ use crate::report::{Outlook, SendSecond};
 
 /// Between two readings of the sockets for the pacer.
 const PACE: Duration = Duration::from_millis(50);
+
+/// Between two looks at which streams get on.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Threads, streams and set point of a sending end.
 pub struct Sending {
@@ -38,6 +42,8 @@ pub struct Sending {
     threads_max: usize,
     paced: Arc<Mutex<Paced>>,
     paced_at: Instant,
+    watch: Watch,
+    watched_at: Instant,
     begin: Instant,
     congestion: Option<String>,
     before: Before,
@@ -98,6 +104,8 @@ impl Sending {
             threads_max: cores.max(1),
             paced,
             paced_at: begin,
+            watch: Watch::default(),
+            watched_at: begin,
             begin,
             congestion: context.settings.congestion.clone(),
             before: Before::default(),
@@ -193,6 +201,10 @@ impl Sending {
     /// When no stream can be opened.
     pub fn tick(&mut self, now: Instant) -> Result<(), SessionError> {
         self.streams.maintain(now)?;
+        if now.duration_since(self.watched_at) >= LOOK {
+            self.watched_at = now;
+            self.watch(now);
+        }
         let mut paced = self.paced.lock().expect("no panic under the lock");
         // Counters of shorter spans are too coarse to learn from.
         if paced.pacer.set_point().is_some() && now.duration_since(self.paced_at) >= PACE {
@@ -205,6 +217,28 @@ impl Sending {
             self.apply_pacing();
         }
         Ok(())
+    }
+
+    /// Gives up streams on dead paths, and spreads streams over addresses that are good again.
+    fn watch(&mut self, now: Instant) {
+        let looks: Vec<(u16, Look)> = self
+            .streams
+            .live()
+            .filter_map(|(id, live)| {
+                let info = sys::socket::tcp_info(live.socket.as_fd()).ok()?;
+                Some((id, Look { acked: info.bytes_acked, unacked: info.unacked, timeouts: info.retransmits }))
+            })
+            .collect();
+        let stalled = self.watch.look(self.begin.elapsed(), &looks);
+        for id in stalled.streams {
+            if self.streams.give_up(id, stalled.others_get_on) {
+                self.threads.iter().for_each(|t| t.abandon(id));
+            }
+        }
+        if let Some(id) = self.streams.to_move(now) {
+            tracing::debug!(stream = id, "moves to another address");
+            self.threads.iter().for_each(|t| t.end(id));
+        }
     }
 
     fn apply_pacing(&self) {

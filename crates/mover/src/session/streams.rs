@@ -12,15 +12,17 @@ use sys::socket::TcpInfo;
 use tokio::sync::mpsc;
 
 use super::SessionError;
+use super::addresses::{Addresses, RETRY};
 use crate::net::Opened;
-use crate::net::open::{OpenError, dial};
+use crate::net::open::{OPEN_TIMEOUT, OpenError, dial};
 
 /// Streams being opened at once.
 const PENDING_MAX: usize = 8;
 /// Attempts to open a stream while none is open, before the session gives up.
 const FAILURES_MAX: u32 = 6;
-/// Between two attempts after a failure.
-const RETRY: Duration = Duration::from_secs(1);
+/// How long an attempt on an address may take that was dead a moment ago: a packet that is lost is sent again after a
+/// second, and one that is sent after the address has come back is answered.
+const TRIAL: Duration = Duration::from_millis(2500);
 
 /// How streams come to a session.
 pub enum Ways {
@@ -35,6 +37,15 @@ pub enum Ways {
     Wait(mpsc::Receiver<Opened>),
 }
 
+/// The same, with what is known of the addresses.
+enum Source {
+    Dial(Addresses),
+    Wait(mpsc::Receiver<Opened>),
+}
+
+/// What came of an attempt to open a stream, and over which address.
+type Attempt = (usize, Result<Opened, OpenError>);
+
 /// A stream that is open.
 pub struct Live {
     /// Its socket.
@@ -43,23 +54,26 @@ pub struct Live {
     before: TcpInfo,
     /// The latest sample.
     pub info: TcpInfo,
+    /// Which of the addresses it goes over, if this end connected.
+    way: Option<usize>,
+    /// Nothing comes back on it, and it is being given up.
+    stalled: bool,
 }
 
 /// The streams of a session.
 pub struct Streams {
-    ways: Ways,
+    source: Source,
     session: SessionId,
     key: SessionKey,
     settings: Settings,
-    arrive: mpsc::Sender<Result<Opened, OpenError>>,
-    arrivals: mpsc::Receiver<Result<Opened, OpenError>>,
+    arrive: mpsc::Sender<Attempt>,
+    arrivals: mpsc::Receiver<Attempt>,
     live: BTreeMap<u16, Live>,
     pending: usize,
     /// Streams that this end wants open, if it connects.
     pub wanted: u16,
     next_id: u16,
     failures: u32,
-    retry_at: Instant,
     last_failure: String,
     /// Streams that ended otherwise than in good order.
     lost: u32,
@@ -131,8 +145,12 @@ impl Streams {
     #[must_use]
     pub fn new(ways: Ways, session: SessionId, key: SessionKey, settings: Settings, wanted: u16) -> Streams {
         let (arrive, arrivals) = mpsc::channel(PENDING_MAX);
+        let source = match ways {
+            Ways::Dial { to, from } => Source::Dial(Addresses::new(&to, &from)),
+            Ways::Wait(arrivals) => Source::Wait(arrivals),
+        };
         Streams {
-            ways,
+            source,
             session,
             key,
             settings,
@@ -143,7 +161,6 @@ impl Streams {
             wanted,
             next_id: 0,
             failures: 0,
-            retry_at: Instant::now(),
             last_failure: String::new(),
             lost: 0,
             closed_retransmits: 0,
@@ -154,30 +171,34 @@ impl Streams {
     /// True if this end connects.
     #[must_use]
     pub fn dials(&self) -> bool {
-        matches!(self.ways, Ways::Dial { .. })
+        matches!(self.source, Source::Dial(_))
     }
 
     /// The next stream that is open. Cancel safe.
     pub async fn next(&mut self) -> Opened {
         loop {
-            match &mut self.ways {
-                Ways::Wait(arrivals) => match arrivals.recv().await {
-                    Some(opened) => return self.enter(opened),
+            match &mut self.source {
+                Source::Wait(arrivals) => match arrivals.recv().await {
+                    Some(opened) => return self.enter(opened, None),
                     None => std::future::pending::<()>().await,
                 },
-                Ways::Dial { .. } => {
-                    let arrived = self.arrivals.recv().await.expect("this end holds a sender");
+                Source::Dial(addresses) => {
+                    let (way, arrived) = self.arrivals.recv().await.expect("this end holds a sender");
                     self.pending -= 1;
                     match arrived {
                         Ok(opened) => {
                             self.failures = 0;
-                            return self.enter(opened);
+                            addresses.opened(way);
+                            return self.enter(opened, Some(way));
                         }
                         Err(error) => {
-                            self.failures += 1;
+                            let is_news = !addresses.is_bad(way);
+                            addresses.refused(way, Instant::now());
+                            self.failures += u32::from(self.live.is_empty());
                             self.last_failure = super::chain(&error);
-                            self.retry_at = Instant::now() + RETRY;
-                            tracing::warn!(error = %self.last_failure, "a data stream could not be opened");
+                            if is_news {
+                                tracing::warn!(error = %self.last_failure, "a data stream could not be opened");
+                            }
                         }
                     }
                 }
@@ -185,38 +206,34 @@ impl Streams {
         }
     }
 
-    fn enter(&mut self, opened: Opened) -> Opened {
+    fn enter(&mut self, opened: Opened, way: Option<usize>) -> Opened {
         let info = sys::socket::tcp_info(opened.socket.as_fd()).unwrap_or_default();
-        let live = Live { socket: opened.socket.clone(), before: info, info };
+        let live = Live { socket: opened.socket.clone(), before: info, info, way, stalled: false };
         self.live.insert(opened.id, live);
         opened
     }
 
-    /// Opens what is missing, if this end connects.
+    /// Opens what is missing, if this end connects, and tries again what was dead.
     ///
     /// # Errors
     /// When none is open and opening fails again and again.
     pub fn maintain(&mut self, now: Instant) -> Result<(), SessionError> {
-        let Ways::Dial { to, from } = &self.ways else { return Ok(()) };
+        let Source::Dial(addresses) = &mut self.source else { return Ok(()) };
         if self.live.is_empty() && self.failures >= FAILURES_MAX {
             return Err(SessionError::Streams(self.last_failure.clone()));
         }
-        while now >= self.retry_at
-            && self.live.len() + self.pending < usize::from(self.wanted)
-            && self.pending < PENDING_MAX
-        {
+        while self.pending < PENDING_MAX {
+            let missing = self.live.len() + self.pending < usize::from(self.wanted);
+            let Some((way, address, bind)) = addresses.next(now, missing) else { break };
+            let patience = if addresses.is_bad(way) { TRIAL } else { OPEN_TIMEOUT };
             let id = self.next_id;
             self.next_id = self.next_id.wrapping_add(1);
-            // Each attempt has a number of its own and so the next address: a dead path is left soon.
-            let turn = usize::from(id);
-            let address = to[turn % to.len()];
-            let bind = (!from.is_empty()).then(|| from[turn % from.len()]);
             let (session, key, settings, arrive) =
                 (self.session, self.key.clone(), self.settings.clone(), self.arrive.clone());
             self.pending += 1;
             tokio::spawn(async move {
-                let opened = dial(address, bind, &settings, session, key, id).await;
-                let _ = arrive.send(opened).await;
+                let opened = tokio::time::timeout(patience, dial(address, bind, &settings, session, key, id)).await;
+                let _ = arrive.send((way, opened.unwrap_or(Err(OpenError::Timeout(address))))).await;
             });
         }
         Ok(())
@@ -228,12 +245,44 @@ impl Streams {
             live.look();
             self.ended.add(&live);
             self.closed_retransmits += u64::from(live.info.total_retrans);
+            if let (Some(way), Source::Dial(addresses)) = (live.way, &mut self.source) {
+                let pause = if live.stalled { RETRY } else { RETRY / 4 };
+                addresses.closed(way, why.map(|_| pause), Instant::now());
+            }
         }
         if let Some(why) = why {
             tracing::warn!(stream = id, why, "a data stream was lost");
             self.lost += 1;
-            self.retry_at = Instant::now() + RETRY / 4;
         }
+    }
+
+    /// Nothing comes back on a stream: it is to be given up if `others_get_on`, or there is another address to try. Whether
+    /// it is.
+    pub fn give_up(&mut self, id: u16, others_get_on: bool) -> bool {
+        let Some(live) = self.live.get_mut(&id).filter(|live| !live.stalled) else { return false };
+        let elsewhere = match (&self.source, live.way) {
+            (Source::Dial(addresses), Some(way)) => addresses.has_another(way),
+            _ => false,
+        };
+        live.stalled = others_get_on || elsewhere;
+        live.stalled
+    }
+
+    /// A stream that should end so that another can take its place over an address that has fewer.
+    pub fn to_move(&mut self, now: Instant) -> Option<u16> {
+        let Source::Dial(addresses) = &mut self.source else { return None };
+        if self.live.len() < usize::from(self.wanted) {
+            return None;
+        }
+        let crowded = addresses.crowded(now)?;
+        self.live.iter().rev().find(|(_, live)| live.way == Some(crowded) && !live.stalled).map(|(id, _)| *id)
+    }
+
+    /// The address that the control connection goes over is dead, and there is another.
+    #[must_use]
+    pub fn control_is_cut(&self) -> bool {
+        // The address that answered first is the first.
+        matches!(&self.source, Source::Dial(addresses) if addresses.is_bad(0) && addresses.has_another(0))
     }
 
     /// Streams open.

@@ -45,6 +45,29 @@ pub fn notsent_lowat(fd: impl AsFd) -> io::Result<u32> {
     Ok(get_int(fd.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT)? as u32)
 }
 
+/// Closing throws away what was not acknowledged and tells the peer by a reset (SO_LINGER of nothing).
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn set_reset_on_close(fd: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_socket_linger(fd, Some(Duration::ZERO))?)
+}
+
+/// `TCP_RTO_MAX_MS` of `linux/tcp.h`, not in `libc` yet.
+const TCP_RTO_MAX_MS: libc::c_int = 44;
+
+/// The longest that the kernel waits between two attempts to send something again (TCP_RTO_MAX_MS): without it the wait
+/// doubles up to 2 minutes, and a path that was dead for a minute is found alive a minute late. At least a second.
+///
+/// # Errors
+///
+/// `Uncategorized` before Linux 6.15, which does not know it.
+pub fn set_rto_max(fd: impl AsFd, longest: Duration) -> io::Result<()> {
+    let ms = i32::try_from(longest.as_millis()).unwrap_or(i32::MAX).clamp(1000, 120_000);
+    set_int(fd.as_fd(), libc::IPPROTO_TCP, TCP_RTO_MAX_MS, ms)
+}
+
 /// The socket counts as readable only when `bytes` wait (SO_RCVLOWAT); at most half the receive
 /// buffer.
 ///

@@ -209,9 +209,10 @@ impl Run<'_> {
     }
 
     fn look(&mut self, at: Duration) -> Result<()> {
-        self.looks.insert(at, control::links(self.place)?);
-        let due: Vec<&Assertion> = self.scenario.assertions.iter().filter(|it| it.at == Some(at)).collect();
-        due.into_iter().for_each(|assertion| self.assert(assertion, &self.looks[&at].clone()));
+        let states = control::links(self.place)?;
+        let due = self.scenario.assertions.iter().filter(|assertion| assertion.at == Some(at));
+        due.for_each(|assertion| self.assert(assertion, &states));
+        self.looks.insert(at, states);
         Ok(())
     }
 
@@ -320,13 +321,13 @@ impl Run<'_> {
     }
 
     fn assert(&mut self, assertion: &Assertion, states: &States) {
-        let begin = assertion.since.and_then(|since| self.looks.get(&since)).cloned();
         for &link in &assertion.links {
             for way in Way::of(assertion.way) {
                 let stats = |states: &States| Some(states.get(link)?.as_ref()?.stats[way.index()].clone());
                 // A scenario is checked: its links are emulated.
                 let Some(now) = stats(states) else { continue };
-                let value = value(assertion.counter, &now, begin.as_ref().and_then(stats).as_ref());
+                let since = assertion.since.and_then(|since| stats(self.looks.get(&since)?));
+                let value = value(assertion.counter, &now, since.as_ref());
                 self.judged(assertion, link, way, value);
             }
         }

@@ -47,6 +47,23 @@ fn the_emulator() {
 }
 
 #[test]
+fn a_run() {
+    let Some(twins) = Twins::new("run") else { return };
+    let name = twins.name("run");
+    let text = "network = \"pair\"\nduration = \"10m\"\n\
+                [[run]]\nhost = \"a\"\ncommand = [\"sh\", \"-c\", \"echo $$ > PID; exec sleep 600\"]\n";
+    let pid = twins.world.path("pid");
+    let file = twins.file("scenario.toml", &text.replace("PID", &pid.display().to_string())).display().to_string();
+    let run = twins.start(&format!("run --name {name} {file}"));
+    let id: u32 = wait_for("the program", || fs::read_to_string(&pid).ok()?.trim().parse().ok());
+    run.kill();
+    assert!(runs(id) && twins.listed(&name).is_some(), "nobody was there to take it down");
+    twins.done(&format!("down {name}"));
+    assert!(!runs(id));
+    assert_gone(&name);
+}
+
+#[test]
 fn up_in_the_middle() {
     let Some(twins) = Twins::new("half") else { return };
     let file = twins.file("ring.toml", &network()).display().to_string();

@@ -41,6 +41,10 @@ impl Twins {
             eprintln!("skipped: twins need root, network namespaces and iproute2");
             return None;
         }
+        if Command::new("ping").arg("-V").output().is_err() {
+            eprintln!("skipped: there is no ping; scripts/bootstrap installs it");
+            return None;
+        }
         let topic = format!("lh{}-{topic}", std::process::id());
         Some(Twins { world: World::still(), topic, begun: Cell::new(false) })
     }

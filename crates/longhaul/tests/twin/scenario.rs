@@ -227,6 +227,18 @@ fn the_emulators_end_is_an_end() {
 }
 
 #[test]
+fn the_twin_of_another_is_left_alone() {
+    let Some(twins) = Twins::new("taken") else { return };
+    let name = twins.name("pair");
+    twins.done(&format!("up pair --name {name}"));
+    let file = twins.file("scenario.toml", "network = \"pair\"\nduration = \"1 s\"\n").display().to_string();
+    let ended = twins.run(&format!("run --json --name {name} {file}")).expect_code(1);
+    assert!(ended.summary()["error"].as_str().is_some_and(|why| why.contains("is there already")), "{}", ended.out);
+    assert!(ended.err.contains("is there already"), "{}", ended.err);
+    assert_eq!(twins.listed(&name).expect("it is still up")["links"][0]["state"], "up");
+}
+
+#[test]
 fn a_file_that_is_no_scenario() {
     let Some(twins) = Twins::new("nofile") else { return };
     for (text, says) in [

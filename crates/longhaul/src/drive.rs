@@ -101,18 +101,24 @@ fn resumable(mut error: MoveError) -> anyhow::Error {
     error.into()
 }
 
-struct Signals {
+/// SIGINT and SIGTERM, which no longer end the process.
+pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Signals> {
+    /// Listens, on the runtime that calls.
+    ///
+    /// # Errors
+    /// When it cannot be listened to them.
+    pub(crate) fn new() -> Result<Signals> {
         let of = |kind| signal(kind).context("cannot listen to signals");
         Ok(Signals { interrupt: of(SignalKind::interrupt())?, terminate: of(SignalKind::terminate())? })
     }
 
-    async fn next(&mut self) {
+    /// Waits for one of them.
+    pub(crate) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

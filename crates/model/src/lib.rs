@@ -1,7 +1,8 @@
-//! The nouns of Longhaul: networks and what is said of them.
+//! The nouns of Longhaul: networks, what is said of them, and what happens to them.
 //!
 //! Nothing here does I/O, reads a clock or spawns anything.
 
 #![forbid(unsafe_code)]
 
 pub mod network;
+pub mod scenario;

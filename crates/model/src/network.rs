@@ -5,18 +5,18 @@
 mod build;
 mod change;
 mod containerlab;
-mod error;
+pub(crate) mod error;
 mod exchange;
 pub mod fibre;
-mod forms;
+pub(crate) mod forms;
 mod graphml;
 mod labels;
 pub mod limits;
-mod names;
+pub(crate) mod names;
 mod route;
 mod scale;
 mod shipped;
-mod toml;
+pub(crate) mod toml;
 mod topohub;
 
 use std::time::Duration;
@@ -202,6 +202,29 @@ impl Probability {
     #[must_use]
     pub const fn hits(self, random: u32) -> bool {
         (random as u64) < self.0
+    }
+}
+
+impl Link {
+    /// Whether it does nothing to packets: no rate, no delay, nothing lost or changed, either way.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.forward.is_plain() && self.backward.is_plain()
+    }
+}
+
+impl Direction {
+    fn is_plain(&self) -> bool {
+        let Direction { rate, delay, jitter: Jitter { amount, reorder: _ }, loss, queue, ecn, duplicate, corrupt } =
+            self;
+        rate.is_none()
+            && delay.is_zero()
+            && amount.is_zero()
+            && *loss == Loss::None
+            && queue.is_none()
+            && ecn.is_none()
+            && duplicate.is_zero()
+            && corrupt.is_zero()
     }
 }
 

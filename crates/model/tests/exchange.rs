@@ -204,7 +204,7 @@ fn the_topology_zoo_is_read() {
 #[test]
 fn refusals_of_graphml_have_lines() {
     let message = refused(Format::GraphMl, &GRAPHML.replace("source=\"1\"", "source=\"7\""));
-    assert_eq!(message, "file:19: an edge: source: unknown node `7`");
+    assert_eq!(message, "file:19: an edge: source: unknown node `7`; there are: 0, 1, 2");
     let message = refused(Format::GraphMl, &GRAPHML.replace("node id=\"1\"", "node id=\"0\""));
     assert_eq!(message, "file:15: node `Chicago`: another node has that name: call one of them otherwise");
     let message = refused(Format::GraphMl, &GRAPHML.replace("</graph>", ""));

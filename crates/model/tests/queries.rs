@@ -46,13 +46,18 @@ fn names_are_found_or_suggested() {
     let of_a: Vec<&str> = network.links_of(a).map(|link| network.links[link].name.as_str()).collect();
     assert_eq!(of_a, ["a-south", "a-north", "by-host"]);
     assert_eq!(network.node("nroth").unwrap_err().to_string(), "unknown node `nroth`; did you mean `north`?");
-    assert_eq!(network.link("chicago").unwrap_err().to_string(), "unknown link `chicago`");
+    let known = "a-south, a-north, south-b, north-b-2, north-b-1, by-host, from-host";
+    let listed = format!("unknown link `chicago`; there are: {known}");
+    assert_eq!(network.link("chicago").unwrap_err().to_string(), listed, "so few are listed");
 
     let text = DIAMOND.replace("\"by-host\"", "\"by-host\", members = 2");
     let bundled = Network::from_toml(&text, "diamond.toml").unwrap();
     assert_eq!(bundled.links_named("by-host").unwrap(), [5, 6]);
     assert_eq!(bundled.links_named("by-host-2").unwrap(), [6]);
-    assert_eq!(bundled.links_named("by-hots").unwrap_err().to_string(), "unknown link `by-hots`");
+    assert_eq!(
+        bundled.links_named("by-hots").unwrap_err().to_string(),
+        "unknown link `by-hots`; did you mean `by-host`?"
+    );
 }
 
 #[test]

@@ -43,17 +43,17 @@ pub fn down(place: &Place) -> Result<()> {
     place.remove()
 }
 
-/// Takes down all twins, and what was left of others.
+/// Takes down all twins whose names begin with `begin` (nothing: all), and what was left of others.
 ///
 /// # Errors
 /// What could not be removed.
-pub fn down_all() -> Result<Vec<String>> {
+pub fn down_all(begin: &str) -> Result<Vec<String>> {
     let mut removed = Vec::new();
-    for place in Place::all()? {
+    for place in Place::all()?.into_iter().filter(|place| place.name().starts_with(begin)) {
         down(&place)?;
         removed.push(place.name().to_owned());
     }
-    let left = netns::names(plan::NAMESPACES)?;
+    let left = netns::names(&format!("{}{begin}", plan::NAMESPACES))?;
     end_programs(&left)?;
     for name in left {
         Namespace::named(&name)?.delete()?;

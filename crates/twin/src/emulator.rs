@@ -65,7 +65,7 @@ impl Prepared {
                 let tun = namespace
                     .run(move || Tun::create(&device))
                     .with_context(|| format!("cannot make the device {name} in {}", namespace.name()))?;
-                let seed = seed.wrapping_add((2 * n + way) as u64 * SEED_STEP);
+                let seed = seed.wrapping_add(((2 * n + way) as u64).wrapping_mul(SEED_STEP));
                 lanes[n % count].push(Half { tun, link: Link::new(&direction, seed) });
             }
         }

@@ -12,6 +12,7 @@
 //! | [`emulator`] | TUN devices, a `sim::link::Link` for each direction, a thread for each core |
 //! | [`up`], [`mod@down`], [`daemon`] | the life of a twin |
 //! | [`control`], [`stats`], [`place`] | how it is asked, what it tells, where it is found |
+//! | [`scenario`] | a twin with a script: events, programs, assertions |
 //! | [`netem`] | the kernel's emulation instead |
 
 #![forbid(unsafe_code)]
@@ -24,5 +25,6 @@ pub mod netem;
 pub mod packet;
 pub mod place;
 pub mod plan;
+pub mod scenario;
 pub mod stats;
 pub mod up;

@@ -29,7 +29,7 @@ pub use names::{NAMESPACES, namespace_prefix};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use model::network::{Direction, Jitter, Link, Loss, Network, NodeIndex, NodeKind};
+use model::network::{Link, Network, NodeIndex, NodeKind};
 
 /// The network as it is to be made on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -191,7 +191,7 @@ fn link_plan(index: usize, link: &Link) -> LinkPlan {
     LinkPlan {
         name: link.name.clone(),
         ends: [end(link.from, 0), end(link.to, 1)],
-        emulated: is_impaired(&link.forward) || is_impaired(&link.backward),
+        emulated: !link.is_plain(),
         mtu: link.mtu,
     }
 }
@@ -206,18 +206,4 @@ fn path_addresses(network: &Network, node: NodeIndex) -> Vec<PathAddress> {
         address: addresses::path(network, index, end),
     })
     .collect()
-}
-
-/// Whether packets meet anything that a wire of this machine would not do to them.
-fn is_impaired(direction: &Direction) -> bool {
-    let Direction { rate, delay, jitter: Jitter { amount, reorder: _ }, loss, queue, ecn, duplicate, corrupt } =
-        direction;
-    rate.is_some()
-        || !delay.is_zero()
-        || !amount.is_zero()
-        || *loss != Loss::None
-        || queue.is_some()
-        || ecn.is_some()
-        || !duplicate.is_zero()
-        || !corrupt.is_zero()
 }

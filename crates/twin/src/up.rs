@@ -101,6 +101,8 @@ fn start_emulator(place: &Place, program: &Path) -> Result<()> {
         // It lives on when the shell that brought it up is gone.
         .process_group(0)
         .current_dir("/")
+        // What it says last is shown if it does not start.
+        .env("RUST_BACKTRACE", "0")
         .spawn()
         .with_context(|| format!("cannot start {}", program.display()))?;
     let mut said = String::new();
@@ -108,7 +110,8 @@ fn start_emulator(place: &Place, program: &Path) -> Result<()> {
     if said.trim_end() != READY {
         child.wait()?;
         let log = fs::read_to_string(place.file("log")).unwrap_or_default();
-        bail!("the emulator did not start: {}", log.lines().last().unwrap_or("it said nothing"));
+        let last = log.lines().rfind(|line| !line.is_empty() && !line.starts_with("note: "));
+        bail!("the emulator did not start: {}", last.unwrap_or("it said nothing"));
     }
     Ok(())
 }

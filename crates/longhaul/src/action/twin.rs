@@ -2,6 +2,8 @@
 
 mod link;
 mod list;
+mod network;
+mod run;
 mod stats;
 mod up;
 
@@ -9,7 +11,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use sys::netns::Namespace;
 use twin::place::Place;
 use twin::plan::Plan;
@@ -23,9 +25,12 @@ use crate::output::print;
 /// # Errors
 /// When it could not be done.
 pub(crate) fn run(what: TwinWhat) -> Result<u8> {
+    if sys::process::euid() != 0 && !matches!(what, TwinWhat::Convert { .. }) {
+        bail!("twins are root's, as network namespaces and devices are: run this as root");
+    }
     match what {
         TwinWhat::Up(args) => up::run(&args)?,
-        TwinWhat::Down { names, all } => down(&names, all)?,
+        TwinWhat::Down { names, all, begin } => down(&names, all.then_some(begin.as_str()))?,
         TwinWhat::Ls { json } => list::run(json)?,
         TwinWhat::Exec { which, host, command } => return exec(&which, &host, &command),
         TwinWhat::Shell { which, host } => {
@@ -34,6 +39,8 @@ pub(crate) fn run(what: TwinWhat) -> Result<u8> {
         }
         TwinWhat::Link(args) => link::run(&args)?,
         TwinWhat::Stats { which, link, json, watch } => stats::run(&place(&which)?, link.as_deref(), json, watch)?,
+        TwinWhat::Run(args) => return run::run(&args),
+        TwinWhat::Convert { from, to } => network::convert(&from, &to)?,
         TwinWhat::Emulate { name } => {
             tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
             twin::daemon::run(&Place::of(&name)?)?;
@@ -58,7 +65,7 @@ fn place(which: &Which) -> Result<Place> {
     }
 }
 
-fn down(names: &[String], all: bool) -> Result<()> {
+fn down(names: &[String], all: Option<&str>) -> Result<()> {
     for name in names {
         let place = Place::of(name).map_err(exit::as_usage)?;
         if !place.exists() {
@@ -67,8 +74,8 @@ fn down(names: &[String], all: bool) -> Result<()> {
         twin::down::down(&place)?;
         print(format!("{name} is down\n"))?;
     }
-    if all {
-        let removed = twin::down::down_all()?;
+    if let Some(begin) = all {
+        let removed = twin::down::down_all(begin)?;
         if removed.is_empty() {
             print("there was no twin\n")?;
         }

@@ -33,6 +33,9 @@ pub(crate) enum TwinWhat {
         /// All there are, and what is left of others
         #[arg(long)]
         all: bool,
+        /// With --all: only those whose names begin so
+        #[arg(long, value_name = "TEXT", requires = "all", default_value = "", hide = true)]
+        begin: String,
     },
     /// List twins with their hosts and links
     #[command(after_help = "Example:\n  longhaul twin ls --json")]
@@ -78,6 +81,17 @@ pub(crate) enum TwinWhat {
         #[arg(long)]
         watch: bool,
     },
+    Run(RunArgs),
+    /// Write a network in another format: .toml, .clab.yml (containerlab), .graphml or .json (TopoHub)
+    #[command(after_help = "Example:\n  longhaul twin convert lab.clab.yml lab.toml")]
+    Convert {
+        /// A network description, or the name of one that comes with Longhaul
+        #[arg(value_name = "IN")]
+        from: PathBuf,
+        /// The file to be made
+        #[arg(value_name = "OUT")]
+        to: PathBuf,
+    },
     /// Emulate the links of a twin that `up` has made
     #[command(hide = true)]
     Emulate {
@@ -119,6 +133,26 @@ pub(crate) struct UpArgs {
     pub(crate) driver: DriverName,
 
     /// The twin as `ls --json` prints it
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Run a scenario in a twin of its own: events, programs on hosts, assertions
+///
+/// Brings the scenario's network up, does everything on time, judges, and takes the twin down, also after a
+/// failure or an interrupt. Ends with 0 if everything held, else with 1.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Example:\n  longhaul twin run scenarios/cut.toml")]
+pub(crate) struct RunArgs {
+    /// The scenario
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) scenario: PathBuf,
+
+    /// Name of the twin; default: one of its own for each run
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+
+    /// One JSON object a line on standard output, the summary last
     #[arg(long)]
     pub(crate) json: bool,
 }

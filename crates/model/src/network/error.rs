@@ -1,4 +1,4 @@
-//! Why a description is refused.
+//! Why a description or a scenario is refused.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub struct NetworkError {
 }
 
 impl NetworkError {
-    pub(super) fn new(file: &str, line: Option<usize>, fault: Fault) -> NetworkError {
+    pub(crate) fn new(file: &str, line: Option<usize>, fault: Fault) -> NetworkError {
         NetworkError { file: file.to_owned(), line, thing: fault.thing, problem: fault.problem }
     }
 
@@ -60,9 +60,9 @@ impl fmt::Display for NetworkError {
 
 /// What is wrong, before it is known where it stands.
 #[derive(Debug)]
-pub(super) struct Fault {
-    pub(super) thing: Option<String>,
-    pub(super) problem: String,
+pub(crate) struct Fault {
+    pub(crate) thing: Option<String>,
+    pub(crate) problem: String,
 }
 
 impl From<String> for Fault {
@@ -72,7 +72,7 @@ impl From<String> for Fault {
 }
 
 /// ``link `ab` ``, for messages.
-pub(super) fn thing(kind: &str, name: &str) -> String {
+pub(crate) fn thing(kind: &str, name: &str) -> String {
     format!("{kind} `{}`", quoted(name))
 }
 
@@ -80,7 +80,7 @@ pub(super) fn thing(kind: &str, name: &str) -> String {
 const MAX_QUOTED: usize = 40;
 
 /// `text` as a message may show it: on one line and short, whatever came in.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut shown: String = text.chars().take(MAX_QUOTED).flat_map(char::escape_debug).collect();
     if text.chars().nth(MAX_QUOTED).is_some() {
         shown.push('…');

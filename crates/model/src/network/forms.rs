@@ -93,7 +93,7 @@ pub(super) fn queue_text(limit: QueueLimit) -> String {
 }
 
 /// A number from 0 to 1, or a percentage such as `0.01 %`.
-pub(super) fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     let trimmed = text.trim();
     let number = match trimmed.strip_suffix('%') {
         Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),

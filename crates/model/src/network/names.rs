@@ -11,11 +11,19 @@ pub struct Unknown {
     kind: &'static str,
     name: String,
     meant: Option<String>,
+    /// If none was meant: all there are, if they are few.
+    known: Vec<String>,
 }
+
+/// How many names a message lists.
+const LISTED_MAX: usize = 8;
 
 impl Unknown {
     pub(super) fn new<'a>(kind: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> Unknown {
-        Unknown { kind, name: quoted(name), meant: meant(name, known) }
+        let known: Vec<&str> = known.collect();
+        let meant = meant(name, known.iter().copied());
+        let listed = if meant.is_none() && known.len() <= LISTED_MAX { known } else { Vec::new() };
+        Unknown { kind, name: quoted(name), meant, known: listed.into_iter().map(str::to_owned).collect() }
     }
 }
 
@@ -26,14 +34,15 @@ impl fmt::Display for Unknown {
         write!(f, "unknown {} `{}`", self.kind, self.name)?;
         match &self.meant {
             Some(meant) => write!(f, "; did you mean `{meant}`?"),
-            None => Ok(()),
+            None if self.known.is_empty() => Ok(()),
+            None => write!(f, "; there are: {}", self.known.join(", ")),
         }
     }
 }
 
 /// Whether this may be a name: 1 to [`NAME_MAX`] of `A-Z a-z 0-9 _ . -`, a letter or digit first, so that none looks
 /// like an option or a directory.
-pub(super) fn check(name: &str) -> Result<(), String> {
+pub(crate) fn check(name: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
     let shown = quoted(name);
     if name.is_empty() {
@@ -56,7 +65,7 @@ pub(super) fn check(name: &str) -> Result<(), String> {
 const SUGGEST_MAX: usize = 64;
 
 /// The known name that was probably meant: the same but for case, or one that few slips of the hand lead to.
-pub(super) fn meant<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn meant<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     if name.len() > SUGGEST_MAX {
         return None;
     }

@@ -30,7 +30,12 @@ impl Network {
     pub fn links_named(&self, name: &str) -> Result<Vec<LinkIndex>, Unknown> {
         let bundle = self.links.iter().enumerate().filter(|(_, link)| link.bundle.as_deref() == Some(name));
         let members: Vec<LinkIndex> = bundle.map(|(index, _)| index).collect();
-        if members.is_empty() { self.link(name).map(|link| vec![link]) } else { Ok(members) }
+        if !members.is_empty() {
+            return Ok(members);
+        }
+        let bundles = self.links.iter().filter_map(|link| link.bundle.as_deref());
+        let names: Vec<&str> = self.links.iter().map(|link| link.name.as_str()).chain(bundles).collect();
+        self.link(name).map(|link| vec![link]).map_err(|_| Unknown::new("link", name, names.into_iter()))
     }
 
     /// The links of a node, in the order of the file. Takes a look at every link.

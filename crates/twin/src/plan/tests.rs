@@ -240,7 +240,7 @@ proptest! {
 fn lines_for_a_pair() {
     let plan = plan(&pair());
     let [a, b] = &plan.nodes[..] else { panic!("two nodes") };
-    assert_eq!([&*a.namespace, &*b.namespace], ["lh-t-ha", "lh-t-hb"]);
+    assert_eq!([&*a.namespace, &*b.namespace], ["twin.t.ha", "twin.t.hb"]);
     assert!(!plan.links[0].emulated);
     assert_eq!(
         a.commands,

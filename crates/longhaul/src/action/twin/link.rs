@@ -15,6 +15,9 @@ pub(super) fn run(args: &LinkArgs) -> Result<()> {
     if changes.is_empty() && !args.cut && !args.heal {
         return Err(usage("what is to change? For example --cut, --heal, --rate 500Mb/s or --loss 0.01%"));
     }
+    if args.way.is_some() && (args.cut || args.heal) {
+        return Err(usage("a link is cut and healed both ways: leave --way out, or say --loss 100% for one way"));
+    }
     let states = control::links(&place)?;
     for link in links {
         let name = &network.links[link].name;

@@ -62,13 +62,18 @@ impl Network {
             let problem = format!("longer than {} MiB: make the network smaller", limits::TEXT_MAX >> 20);
             return Err(NetworkError::new(file_name, None, Fault::from(problem)));
         }
-        let table = DeTable::parse(text).map_err(|error| {
-            let problem = error.message().lines().collect::<Vec<_>>().join(", ");
-            source.error(&error.span().unwrap_or(0..0), None, problem)
-        })?;
+        let table = document(source, text)?;
         let keys = Keys::new(source, None, table.span(), table.get_ref(), NETWORK_KEYS)?;
         network(source, &keys)
     }
+}
+
+/// The table that `text`, which `source` names, is.
+pub(crate) fn document<'a>(source: Source<'_>, text: &'a str) -> Result<Spanned<DeTable<'a>>, NetworkError> {
+    DeTable::parse(text).map_err(|error| {
+        let problem = error.message().lines().collect::<Vec<_>>().join(", ");
+        source.error(&error.span().unwrap_or(0..0), None, problem)
+    })
 }
 
 fn network(source: Source<'_>, keys: &Keys<'_>) -> Result<Network, NetworkError> {

@@ -251,6 +251,12 @@ impl Link {
         self.configure(direction);
     }
 
+    /// The next `count` segments that come onto the wire are lost, whatever else was set, and counted as loss.
+    pub fn drop_next(&mut self, now: u64, count: u32) {
+        self.advance(now);
+        self.wire.doom(count);
+    }
+
     /// The link is cut: all that is queued or in flight is lost, and all that comes until it is healed. What was due and
     /// has not been polled is lost too: poll first.
     pub fn cut(&mut self, now: u64) {

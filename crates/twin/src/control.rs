@@ -31,6 +31,13 @@ pub enum Ask {
         /// Forward and backward as they are to be.
         directions: Box<[Direction; 2]>,
     },
+    /// Lose the next packets of a link.
+    Drop {
+        /// Which link.
+        link: usize,
+        /// How many, forward and backward.
+        counts: [u32; 2],
+    },
     /// Cut a link or heal it.
     Up {
         /// Which link.

@@ -120,6 +120,12 @@ impl Daemon {
                 }
                 self.links[n].0 = *directions;
             }
+            Ask::Drop { link, counts } => {
+                let n = self.place(link)?;
+                for (way, count) in counts.into_iter().enumerate().filter(|&(_, count)| count > 0) {
+                    self.emulator()?.drop_next(n, way, count)?;
+                }
+            }
             Ask::Up { link, up } => {
                 let n = self.place(link)?;
                 for way in 0..2 {

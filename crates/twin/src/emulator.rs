@@ -1,6 +1,7 @@
 //! The emulator: a TUN device at each end of a link, a machine for each direction, a thread for each core.
 
 mod lane;
+mod pace;
 mod store;
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -50,6 +51,13 @@ struct Handle {
     thread: JoinHandle<std::io::Result<()>>,
 }
 
+/// The seed of a direction (0: from the one end to the other, 1: back) of the emulated link `link`, in a twin of this `seed`:
+/// the same link machine elsewhere loses the same packets.
+#[must_use]
+pub const fn seed_of(seed: u64, link: usize, way: usize) -> u64 {
+    seed.wrapping_add(((2 * link + way) as u64).wrapping_mul(SEED_STEP))
+}
+
 impl Prepared {
     /// Makes the devices of all links. All that is random follows from `seed`.
     ///
@@ -65,8 +73,7 @@ impl Prepared {
                 let tun = namespace
                     .run(move || Tun::create(&device))
                     .with_context(|| format!("cannot make the device {name} in {}", namespace.name()))?;
-                let seed = seed.wrapping_add(((2 * n + way) as u64).wrapping_mul(SEED_STEP));
-                lanes[n % count].push(Half { tun, link: Link::new(&direction, seed) });
+                lanes[n % count].push(Half { tun, link: Link::new(&direction, seed_of(seed, n, way)) });
             }
         }
         Ok(Prepared { lanes })
@@ -103,6 +110,14 @@ impl Emulator {
     /// When the thread has ended.
     pub fn set(&self, link: usize, way: usize, direction: Direction) -> Result<()> {
         self.send(link, way, |half| Command::Set(half, Box::new(direction)))
+    }
+
+    /// Loses the next `count` packets of a direction.
+    ///
+    /// # Errors
+    /// When the thread has ended.
+    pub fn drop_next(&self, link: usize, way: usize, count: u32) -> Result<()> {
+        self.send(link, way, |half| Command::Drop(half, count))
     }
 
     /// Cuts a direction, or heals it.

@@ -187,12 +187,16 @@ pub(crate) struct LinkArgs {
     #[arg(long)]
     pub(crate) heal: bool,
 
-    /// Only this way
+    /// Lose the next N packets, whatever else is set
+    #[arg(long, value_name = "N")]
+    pub(crate) drop: Option<u32>,
+
+    /// Only this way (of what is changed, not of a cut)
     #[arg(long, value_enum)]
     pub(crate) way: Option<Way>,
 
-    /// Rate, counted in IP packets with their headers; off for none
-    #[arg(long, value_name = "RATE|off")]
+    /// Rate, counted in IP packets with their headers
+    #[arg(long, value_name = "RATE|none")]
     pub(crate) rate: Option<String>,
 
     /// One-way delay
@@ -216,7 +220,7 @@ pub(crate) struct LinkArgs {
     pub(crate) queue: Option<String>,
 
     /// Mark packets (ECN) above this queue
-    #[arg(long, value_name = "LIMIT|off")]
+    #[arg(long, value_name = "LIMIT|none")]
     pub(crate) ecn: Option<String>,
 
     /// Share of packets that arrive twice

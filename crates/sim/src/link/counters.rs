@@ -40,7 +40,7 @@ impl fmt::Display for Volume {
 pub struct Drops {
     /// The queue was full.
     pub queue: Volume,
-    /// Lost on the wire, as configured.
+    /// Lost on the wire, as configured or asked for.
     pub loss: Volume,
     /// Queued, in flight or arriving while the link was cut.
     pub cut: Volume,

@@ -71,6 +71,43 @@ fn a_super_packet_leaves_segment_by_segment() {
 }
 
 #[test]
+fn as_many_are_dropped_as_asked_for() {
+    for direction in [gigabit(), Direction::default()] {
+        let mut link = Link::new(&direction, 1);
+        link.handle_packet(0, 1, FULL);
+        // At a rate the first one is still being serialised: it is not on the wire yet.
+        let first = u16::from(direction.rate.is_some());
+        link.drop_next(0, 1);
+        link.drop_next(0, 1);
+        link.handle_packet(0, 2, THREE);
+        link.handle_packet(0, 3, FULL);
+        let left: Vec<_> =
+            departures(&mut link, u64::MAX).into_iter().map(|(key, index, count, _)| (key, index, count)).collect();
+        let whole = [(1, 0, 1), (2, 2, 1), (3, 0, 1)];
+        let queued = [(2, 1, 2), (3, 0, 1)];
+        assert_eq!(left, if first == 1 { &queued[..] } else { &whole[..] });
+        let counters = link.counters(u64::MAX);
+        assert_eq!((counters.dropped.loss.segments, counters.check()), (2, Ok(())));
+        link.handle_packet(u64::MAX, 4, THREE);
+        assert_eq!(departures(&mut link, u64::MAX).len(), 1, "the rest goes through, whole again");
+    }
+}
+
+#[test]
+fn what_is_dropped_as_asked_for_draws_no_chance() {
+    let lossy = Direction { loss: Loss::Random(p(0.5)), ..Direction::default() };
+    let fates = |dooms: u32| {
+        let mut link = Link::new(&lossy, 9);
+        link.drop_next(0, dooms);
+        let kept = (0..100 + dooms).map(|key| link.handle_packet(0, u64::from(key), FULL) == Admission::Kept);
+        kept.collect::<Vec<_>>()
+    };
+    let (without, with) = (fates(0), fates(3));
+    assert_eq!(with[..3], [false; 3]);
+    assert_eq!(with[3..], without);
+}
+
+#[test]
 fn segments_of_different_packets_leave_apart() {
     let mut link = Link::new(&gigabit(), 1);
     link.handle_packet(0, 1, FULL);

@@ -25,26 +25,38 @@ pub(super) struct Wire {
     duplicate: Probability,
     /// State of the Gilbert-Elliott chain; it begins good.
     bad: bool,
+    /// So many segments more are lost, whatever else was set.
+    doomed: u32,
 }
 
 impl Wire {
     pub(super) fn new() -> Wire {
-        Wire { loss: Loss::None, corrupt: Probability::ZERO, duplicate: Probability::ZERO, bad: false }
+        Wire { loss: Loss::None, corrupt: Probability::ZERO, duplicate: Probability::ZERO, bad: false, doomed: 0 }
     }
 
     /// New chances for the segments that follow. The chain stays in its state as long as there is one.
     pub(super) fn configure(&mut self, loss: Loss, corrupt: Probability, duplicate: Probability) {
         self.bad &= matches!(loss, Loss::Bursts { .. });
-        *self = Wire { loss, corrupt, duplicate, bad: self.bad };
+        *self = Wire { loss, corrupt, duplicate, ..*self };
+    }
+
+    /// The next `count` segments are lost, after those that are doomed already.
+    pub(super) fn doom(&mut self, count: u32) {
+        self.doomed = self.doomed.saturating_add(count);
     }
 
     /// Whether nothing can befall anything.
     pub(super) fn is_clean(&self) -> bool {
-        self.loss == Loss::None && self.corrupt.is_zero() && self.duplicate.is_zero()
+        self.doomed == 0 && self.loss == Loss::None && self.corrupt.is_zero() && self.duplicate.is_zero()
     }
 
     /// The next segment passes.
     pub(super) fn pass(&mut self, random: &mut Random) -> Passage {
+        if self.doomed > 0 {
+            // Nothing is drawn: chance goes on with the next segment as if this one had not been there.
+            self.doomed -= 1;
+            return Passage::Lost;
+        }
         if self.loses(random) {
             return Passage::Lost;
         }

@@ -11,6 +11,7 @@ use sim::link::{Admission, Counters, Departure, Link, Output};
 use sys::poll::{EVENTS_MAX, Epoll, Event, Interest, Waker};
 use sys::tun::Tun;
 
+use super::pace::Pace;
 use super::store::Store;
 use crate::packet;
 
@@ -18,14 +19,6 @@ use crate::packet;
 const RELEASE_BATCH: usize = 32;
 /// Packets read from one device in a row: what is due must not wait long for what comes in.
 const READ_BATCH: usize = 8;
-/// Time between two releases while traffic flows, nanoseconds: what falls due in between leaves together, neighbouring
-/// segments as one packet. Without it a link of 1 Gb/s would have a segment due every 12 µs, and the thread would never sleep
-/// but take a whole core (until the kernel stops a real-time thread that takes 95 % of one). After a pause it does not apply.
-const SPACING: u64 = 100_000;
-/// The most that a wake-up is reckoned to take: more is not the processor waking up but somebody else running.
-const WAKE_MAX: u64 = 200_000;
-/// Weight of one wake-up in the mean, as a divisor.
-const WAKE_WEIGHT: u64 = 8;
 /// Longest sleep: nothing depends on it.
 const SLEEP_MAX: u64 = 10_000_000_000;
 /// Number of the waker among the devices.
@@ -65,6 +58,8 @@ pub struct Told {
 pub(super) enum Command {
     /// Change a direction from the next segment on.
     Set(usize, Box<Direction>),
+    /// Lose so many segments.
+    Drop(usize, u32),
     /// Let nothing through any more; what is on the way is lost.
     Cut(usize),
     /// Let packets through again.
@@ -92,14 +87,9 @@ pub(super) struct Lane {
     waker: Waker,
     commands: Receiver<Command>,
     begin: Instant,
-    /// What it takes from the end of a sleep until this thread runs, nanoseconds, in the mean: a processor that was
-    /// halted takes tens of microseconds to come back. Sleeps end so much earlier, and what ended a sleep came so much
-    /// earlier.
-    wake: u64,
-    /// When something was last released.
-    released: u64,
-    /// How much earlier than now the packets came that are about to be read.
-    waited: u64,
+    pace: Pace,
+    /// When the packets came that are about to be read, as far as that can be known.
+    came: u64,
 }
 
 impl Lane {
@@ -132,9 +122,8 @@ impl Lane {
             waker,
             commands,
             begin,
-            wake: 0,
-            released: 0,
-            waited: 0,
+            pace: Pace::default(),
+            came: 0,
         })
     }
 
@@ -172,35 +161,22 @@ impl Lane {
         }
     }
 
-    /// When something is to be released next.
-    fn next_release(&self) -> Option<u64> {
-        self.due.peek().map(|Reverse((due, _))| (*due).max(self.released + SPACING))
-    }
-
     /// Whether something is to be released now.
     fn is_time(&self) -> bool {
-        self.next_release().is_some_and(|next| next <= self.now())
+        self.due.peek().is_some_and(|&Reverse((due, _))| self.pace.release(due) <= self.now())
     }
 
-    /// Sleeps until something is due or comes, if nothing is there already.
+    /// Sleeps until something is to be released or comes, if nothing is there already.
     fn sleep(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
         let begin = self.now();
-        let span = match self.next_release() {
+        let span = match self.due.peek() {
             _ if !self.readable.is_empty() => 0,
-            Some(next) => next.saturating_sub(begin + self.wake).min(SLEEP_MAX),
+            Some(&Reverse((due, _))) => self.pace.until(due).saturating_sub(begin).min(SLEEP_MAX),
             None => SLEEP_MAX,
         };
         self.epoll.wait_exactly(events, Duration::from_nanos(span))?;
-        self.waited = 0;
-        if span > 0 {
-            let end = self.now();
-            if events.is_empty() {
-                let late = end.saturating_sub(begin + span).min(WAKE_MAX);
-                self.wake = (self.wake * (WAKE_WEIGHT - 1) + late) / WAKE_WEIGHT;
-            } else {
-                self.waited = self.wake.min(end - begin);
-            }
-        }
+        let end = self.now();
+        self.came = self.pace.woken(begin, span, end, !events.is_empty());
         Ok(())
     }
 
@@ -211,7 +187,7 @@ impl Lane {
             let now = self.now();
             let Some(&Reverse((due, n))) = self.due.peek().filter(|Reverse((due, _))| *due <= now) else {
                 if any {
-                    self.released = now;
+                    self.pace.released = now;
                 }
                 return false;
             };
@@ -290,8 +266,7 @@ impl Lane {
                 continue;
             };
             let key = self.store.keep(len);
-            let now = (self.begin.elapsed().as_nanos() as u64).saturating_sub(self.waited);
-            if half.link.handle_packet(now, key, shape) == Admission::Dropped {
+            if half.link.handle_packet(self.came, key, shape) == Admission::Dropped {
                 self.store.forget(key);
             }
         }
@@ -306,6 +281,10 @@ impl Lane {
         let n = match command {
             Command::Set(n, direction) => {
                 self.halves[n].link.set(now, &direction);
+                n
+            }
+            Command::Drop(n, count) => {
+                self.halves[n].link.drop_next(now, count);
                 n
             }
             Command::Cut(n) => {

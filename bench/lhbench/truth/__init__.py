@@ -1,0 +1,1 @@
+"""Truth of the emulator: a twin for each row, measured from outside where that is possible."""

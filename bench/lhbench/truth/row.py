@@ -1,0 +1,60 @@
+"""A row of the truth table: what was set, what came out, and whether the emulator kept up meanwhile."""
+
+from dataclasses import dataclass, field
+
+LATE_NS = 1_000_000
+
+PASS, FAIL, VOID = "pass", "FAIL", "void"
+
+
+@dataclass
+class Row:
+    what: str
+    target: str
+    measured: str
+    holds: bool
+    late_p50_us: float = 0.0
+    late_p99_us: float = 0.0
+    # Why the run says nothing about the emulator: it was late, or the programs around it did not do their part.
+    void: list = field(default_factory=list)
+    # What must never be, whatever the machine is doing.
+    broken: list = field(default_factory=list)
+
+    @property
+    def verdict(self):
+        if self.broken:
+            return f"{FAIL}: {'; '.join(self.broken)}"
+        if self.void:
+            return f"{VOID}: {'; '.join(self.void)}"
+        return PASS if self.holds else FAIL
+
+    def account(self, twin):
+        """Takes what the twin counted into the row: lateness, conservation, what went wrong beside the link."""
+        for host, stats in twin.stats().items():
+            late = stats["lateness_ns"]
+            self.late_p50_us = max(self.late_p50_us, late["p50"] / 1e3)
+            self.late_p99_us = max(self.late_p99_us, late["p99"] / 1e3)
+            if not stats["conserved"]:
+                self.broken.append(f"the books of {host}'s direction do not balance")
+            for cause, count in stats["unplanned"].items():
+                if count:
+                    self.broken.append(f"{count} packets {cause} in {host}'s direction")
+            if stats["dropped"]["delay_line"]["packets"]:
+                self.broken.append(f"the delay line of {host}'s direction was full")
+            lost = twin.device_counter(host, "tx_drop")
+            if lost:
+                self.void.append(f"{lost} packets never reached the link from {host}")
+        if self.late_p99_us * 1e3 > LATE_NS:
+            self.void.append("emulator late")
+        return self
+
+    @property
+    def line(self):
+        late = f"{self.late_p50_us:.1f} / {self.late_p99_us:.1f}"
+        return f"| {self.what} | {self.target} | {self.measured} | {late} | {self.verdict} |"
+
+
+HEAD = [
+    "| what | target | measured | lateness p50 / p99, µs | |",
+    "|---|---|---|---:|---|",
+]

@@ -1,0 +1,147 @@
+"""A twin of two hosts and one link, under a name of its own; gone at the end."""
+
+import ctypes
+import itertools
+import json
+import os
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from ..errors import ArmFailed
+
+_CLONE_NEWNET = 0x40000000
+_COMMAND_LIMIT_S = 30.0
+_LISTEN_LIMIT_S = 10.0
+_numbers = itertools.count(1)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+_NETWORK = """\
+name = "truth"
+hosts = ["a", "b"]
+
+[[link]]
+name = "ab"
+ends = ["a", "b"]
+{keys}
+"""
+
+
+class Twin:
+    """A context manager. `keys` are those of a link in a network description: rate, delay, queue."""
+
+    device = "ab"
+
+    def __init__(self, binary, seed=1, **keys):
+        self.name = f"truth-{os.getpid()}-{next(_numbers)}"
+        self.addresses = {}
+        self._binary, self._seed, self._keys = binary, seed, keys
+        self._running = []
+
+    def __enter__(self):
+        lines = "\n".join(f'{key} = "{value}"' for key, value in self._keys.items())
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as description:
+            description.write(_NETWORK.format(keys=lines))
+            description.flush()
+            words = ["up", description.name, "--name", self.name, "--seed", str(self._seed), "--json"]
+            hosts = json.loads(self._longhaul(*words))["hosts"]
+        self.addresses = {host["name"]: host["addresses"][0] for host in hosts}
+        return self
+
+    def __exit__(self, *_):
+        for program in self._running:
+            if program.poll() is None:
+                program.kill()
+            program.wait()
+        self._longhaul("down", self.name)
+
+    def namespace(self, host):
+        return f"twin.{self.name}.{host}"
+
+    def change(self, **options):
+        """`change(loss="1%", way="forward")` is `longhaul twin link ab --loss 1% --way forward`."""
+        words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
+        self._longhaul("link", self.device, "--twin", self.name, *words)
+
+    def set_sysctl(self, host, name, value):
+        words = ["ip", "netns", "exec", self.namespace(host), "sysctl", "-qw", f"{name}={value}"]
+        done = subprocess.run(words, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise ArmFailed(f"{name} of {host} cannot be set: {done.stderr.strip()}")
+
+    def start(self, host, argv):
+        """A program on a host; it ends with the twin at the latest."""
+        words = [self._binary, "twin", "exec", host, "--twin", self.name, "--", *map(str, argv)]
+        program = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        self._running.append(program)
+        return program
+
+    def run(self, host, argv, limit_s):
+        """Output of a program that ends by itself."""
+        return finished(self.start(host, argv), limit_s)
+
+    def wait_listening(self, host, port):
+        """Returns once something on a host listens on a TCP port."""
+        until = time.monotonic() + _LISTEN_LIMIT_S
+        while f":{port}" not in self.run(host, ["ss", "-Hltn", f"sport = :{port}"], _COMMAND_LIMIT_S):
+            if time.monotonic() > until:
+                raise ArmFailed(f"nothing listens on port {port} after {_LISTEN_LIMIT_S:.0f} s")
+            time.sleep(0.02)
+
+    def stats(self):
+        """Counters of both directions, by the host that sends."""
+        text = self._longhaul("stats", "--twin", self.name, "--json")
+        return {way["from"]: way["stats"] for way in json.loads(text)["directions"]}
+
+    def device_counter(self, host, counter):
+        """A counter of the kernel's for the device of a host, such as `rx_packets`."""
+        table = self._inside(host, lambda: Path("/proc/thread-self/net/dev").read_text())
+        row = next(line for line in table.splitlines() if line.strip().startswith(f"{self.device}:"))
+        columns = row.split(":")[1].split()
+        return int(columns[("rx_bytes", "rx_packets", "rx_errs", "rx_drop").index(counter)
+                           if counter.startswith("rx") else
+                           8 + ("tx_bytes", "tx_packets", "tx_errs", "tx_drop").index(counter)])
+
+    def _inside(self, host, work):
+        """What `work` gives in the namespace of a host: a thread of its own goes there and ends."""
+        result = []
+
+        def go():
+            handle = os.open(f"/run/netns/{self.namespace(host)}", os.O_RDONLY)
+            try:
+                if _libc.setns(handle, _CLONE_NEWNET) != 0:
+                    raise OSError(ctypes.get_errno(), "setns")
+                result.append(work())
+            finally:
+                os.close(handle)
+
+        thread = threading.Thread(target=go)
+        thread.start()
+        thread.join()
+        if not result:
+            raise ArmFailed(f"the namespace of {host} cannot be entered")
+        return result[0]
+
+    def _longhaul(self, *words):
+        argv = [str(self._binary), "twin", *words]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=_COMMAND_LIMIT_S)
+        if done.returncode != 0:
+            raise ArmFailed(f"longhaul twin {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
+        return done.stdout
+
+
+def finished(program, limit_s):
+    """Output of a program that is to end by itself within a time."""
+    try:
+        output, said = program.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired as error:
+        program.kill()
+        raise ArmFailed(f"{program.args[7]} did not end within {limit_s:.0f} s") from error
+    if program.returncode != 0:
+        words = (said.strip() or output.strip()).splitlines()[-3:]
+        raise ArmFailed(f"{program.args[7]} ended with {program.returncode}: {' / '.join(words)}")
+    return output

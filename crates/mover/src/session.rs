@@ -91,7 +91,8 @@ impl SessionError {
     #[must_use]
     pub fn is_network(&self) -> bool {
         match self {
-            SessionError::Link(LinkError::Lost(_) | LinkError::Silent(_) | LinkError::Cut) | SessionError::Streams(_) => true,
+            SessionError::Link(LinkError::Lost(_) | LinkError::Silent(_) | LinkError::Cut)
+            | SessionError::Streams(_) => true,
             SessionError::Link(LinkError::Refused(r)) | SessionError::Abandoned(r) => r.code == Code::Stopping,
             _ => false,
         }

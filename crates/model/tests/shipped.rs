@@ -24,7 +24,7 @@ fn every_file_is_shipped_and_read() {
         let hosts: Vec<usize> = (0..network.nodes.len()).filter(|n| network.nodes[*n].kind == NodeKind::Host).collect();
         assert!(hosts.len() >= 2, "{name}");
         for &to in &hosts {
-            let routes = network.routes_to(to);
+            let routes = network.routes_to(to, |_| true);
             assert!((0..network.nodes.len()).all(|n| n == to || routes[n].is_some()), "{name}: not all reach {to}");
         }
     }

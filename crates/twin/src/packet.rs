@@ -24,7 +24,7 @@ use layout::Layout;
 
 /// Longest buffer that a TUN device gives or takes: the vnet header and the longest IP packet (IPv6 counts 65,535
 /// bytes after its header of 40).
-pub const MAX_LEN: usize = Vnet::LEN + 40 + 65_535;
+pub const MAX_LEN: usize = sys::tun::READ_MAX;
 
 /// Why bytes are not a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

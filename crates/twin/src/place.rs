@@ -21,8 +21,8 @@ use sys::file::{Lock, LockMode, lock};
 
 /// Holds a directory for each twin.
 pub const ROOT: &str = "/run/longhaul/twin";
-/// Longest name of a twin.
-pub const NAME_MAX: usize = 32;
+/// Longest name of a twin: that of a network.
+pub const NAME_MAX: usize = model::network::limits::NAME_MAX;
 
 /// What carries the packets of links that are not plain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::names::Unknown;
-use super::{LinkIndex, Network, NodeIndex, NodeKind};
+use super::{Link, LinkIndex, Network, NodeIndex, NodeKind};
 
 impl Network {
     /// The node of that name.
@@ -52,15 +52,16 @@ impl Network {
         if link.from == node { link.to } else { link.from }
     }
 
-    /// The cheapest path by cost, as links in turn; among equals, that whose links come first by name. Hosts do not forward.
+    /// The cheapest path, as links in turn: by cost, then by fewest hops, then at each hop by the name of the next node and
+    /// of the link. Hosts do not forward.
     ///
     /// `None` if no path leads there; empty from a node to itself.
     #[must_use]
     pub fn cheapest_path(&self, from: NodeIndex, to: NodeIndex) -> Option<Vec<LinkIndex>> {
-        let next = self.routes_to(to);
+        let next = self.routes_to(to, |_| true);
         let mut path = Vec::new();
         let mut at = from;
-        // Every step is nearer by at least the least cost, so no node comes twice.
+        // Every step is nearer by a hop, or cheaper, so no node comes twice.
         while at != to {
             let link = next[at]?;
             path.push(link);
@@ -69,38 +70,47 @@ impl Network {
         Some(path)
     }
 
-    /// For each node the link that its cheapest path to `to` begins with, as [`Network::cheapest_path`] goes; `None` at
-    /// `to` and where no path leads there.
+    /// For each node the link that its cheapest path to `to` over usable links begins with, as [`Network::cheapest_path`]
+    /// goes; `None` at `to` and where no path leads there.
     ///
     /// One search answers for all nodes, so these are the routes to one destination, and agree from hop to hop.
     #[must_use]
-    pub fn routes_to(&self, to: NodeIndex) -> Vec<Option<LinkIndex>> {
-        let beside = self.neighbours();
-        let mut costs = vec![u64::MAX; self.nodes.len()];
-        costs[to] = 0;
-        let mut heap = BinaryHeap::from([Reverse((0, to))]);
-        // Each link is looked at once from either end, so the heap holds at most two entries for each.
-        while let Some(Reverse((cost, node))) = heap.pop() {
-            if cost > costs[node] || !self.forwards(node, to) {
+    pub fn routes_to(&self, to: NodeIndex, usable: impl Fn(&Link) -> bool) -> Vec<Option<LinkIndex>> {
+        let beside = self.neighbours(usable);
+        let distances = self.distances(&beside, to);
+        let first = |node: NodeIndex| {
+            let ways = beside[node].iter().filter_map(|&link| {
+                let other = self.far_end(link, node);
+                let (cost, hops) = distances[other].filter(|_| self.forwards(other, to))?;
+                let names = (&self.nodes[other].name, &self.links[link].name);
+                Some((cost + u64::from(self.links[link].cost), hops, names, link))
+            });
+            ways.min().map(|(.., link)| link).filter(|_| node != to)
+        };
+        (0..self.nodes.len()).map(first).collect()
+    }
+
+    /// Cost and hops from every node to `to` (Dijkstra 1959).
+    fn distances(&self, beside: &[Vec<LinkIndex>], to: NodeIndex) -> Vec<Option<(u64, u32)>> {
+        let mut found: Vec<Option<(u64, u32)>> = vec![None; self.nodes.len()];
+        // Holds at most one entry for each end of a link.
+        let mut nearest = BinaryHeap::from([Reverse(((0, 0), to))]);
+        while let Some(Reverse(((cost, hops), node))) = nearest.pop() {
+            if found[node].is_some() {
+                continue;
+            }
+            found[node] = Some((cost, hops));
+            if !self.forwards(node, to) {
                 continue;
             }
             for &link in &beside[node] {
-                let (other, cost) = (self.far_end(link, node), cost + u64::from(self.links[link].cost));
-                if cost < costs[other] {
-                    costs[other] = cost;
-                    heap.push(Reverse((cost, other)));
+                let other = self.far_end(link, node);
+                if found[other].is_none() {
+                    nearest.push(Reverse(((cost + u64::from(self.links[link].cost), hops + 1), other)));
                 }
             }
         }
-        let first = |node: NodeIndex| {
-            let cheapest = beside[node].iter().copied().filter(|&link| {
-                let other = self.far_end(link, node);
-                let cost = costs[other].checked_add(u64::from(self.links[link].cost));
-                self.forwards(other, to) && cost == Some(costs[node])
-            });
-            cheapest.min_by_key(|&link| &self.links[link].name).filter(|_| node != to)
-        };
-        (0..self.nodes.len()).map(first).collect()
+        found
     }
 
     /// Whether a path to `to` may go on from this node.
@@ -108,9 +118,9 @@ impl Network {
         node == to || self.nodes[node].kind == NodeKind::Router
     }
 
-    fn neighbours(&self) -> Vec<Vec<LinkIndex>> {
+    fn neighbours(&self, usable: impl Fn(&Link) -> bool) -> Vec<Vec<LinkIndex>> {
         let mut beside = vec![Vec::new(); self.nodes.len()];
-        for (index, link) in self.links.iter().enumerate() {
+        for (index, link) in self.links.iter().enumerate().filter(|(_, link)| usable(link)) {
             beside[link.from].push(index);
             beside[link.to].push(index);
         }

@@ -23,7 +23,7 @@ pub struct Vnet {
 
 impl Vnet {
     /// Bytes of the header.
-    pub const LEN: usize = 10;
+    pub const LEN: usize = sys::tun::VNET_HEADER;
     /// In `flags`: the field of the checksum holds the sum of the pseudo-header; the rest is to be added.
     pub const NEEDS_CSUM: u8 = 1;
     /// One segment.

@@ -7,7 +7,7 @@ use super::PlanError;
 /// What all namespaces of twins begin with.
 pub const NAMESPACES: &str = "twin.";
 /// As long as names in a description; so `twin.TWIN.NODE` is a file name and `NODE.PATH` that of a host.
-const MAX_NAME: usize = 32;
+const MAX_NAME: usize = model::network::limits::NAME_MAX;
 /// What the kernel has room for in the name of a device.
 const MAX_DEVICE: usize = 15;
 /// Names that are taken: the loopback device, and what sysctl says for all devices.

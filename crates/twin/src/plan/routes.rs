@@ -3,8 +3,7 @@
 //! Hosts do not forward, so a way goes over routers only. Every node decides alone, by destination, and at each hop the
 //! rest of the way becomes cheaper or as cheap and shorter: there are no loops.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::network::{Link, LinkIndex, Network, NodeIndex, NodeKind, Path};
@@ -113,8 +112,7 @@ fn to_paths(network: &Network, ways: &Ways, node: NodeIndex) -> impl Iterator<It
 
 impl Ways {
     fn new(network: &Network, family: Family) -> Ways {
-        let links_of = links_of(network, family);
-        let next = (0..network.nodes.len()).map(|destination| next_links(network, &links_of, destination));
+        let next = (0..network.nodes.len()).map(|to| network.routes_to(to, |link| family.goes_over(link)));
         Ways { family, next: next.collect() }
     }
 
@@ -144,58 +142,6 @@ fn nodes_of(network: &Network, path: &Path) -> Result<Vec<NodeIndex>, &'static s
         return Err("it goes through a host, and hosts do not forward");
     }
     Ok(nodes)
-}
-
-/// For every node the link to take to `destination`; none at `destination` itself, and where no way leads.
-///
-/// Of several the cheapest, then of fewest hops, then to the node and by the link whose name is first.
-fn next_links(network: &Network, links_of: &[Vec<LinkIndex>], destination: NodeIndex) -> Vec<Option<LinkIndex>> {
-    let distances = distances(network, links_of, destination);
-    let passes = |node: NodeIndex| node == destination || network.nodes[node].kind == NodeKind::Router;
-    let next = |node: NodeIndex| {
-        let ways = links_of[node].iter().filter_map(|&index| {
-            let link = &network.links[index];
-            let neighbour = other_end(link, node).filter(|&neighbour| passes(neighbour))?;
-            let (cost, hops) = distances[neighbour]?;
-            let names = (&network.nodes[neighbour].name, &link.name);
-            Some((cost + u64::from(link.cost), hops, names, index))
-        });
-        ways.min().map(|(.., index)| index)
-    };
-    (0..network.nodes.len()).map(|node| (node != destination).then(|| next(node)).flatten()).collect()
-}
-
-/// Cost and hops from every node to `destination` (Dijkstra 1959).
-fn distances(network: &Network, links_of: &[Vec<LinkIndex>], destination: NodeIndex) -> Vec<Option<(u64, u32)>> {
-    let mut found: Vec<Option<(u64, u32)>> = vec![None; network.nodes.len()];
-    // Holds at most one entry for each end of a link.
-    let mut nearest = BinaryHeap::from([Reverse(((0, 0), destination))]);
-    while let Some(Reverse(((cost, hops), node))) = nearest.pop() {
-        if found[node].is_some() {
-            continue;
-        }
-        found[node] = Some((cost, hops));
-        if node != destination && network.nodes[node].kind == NodeKind::Host {
-            continue;
-        }
-        for &index in &links_of[node] {
-            let link = &network.links[index];
-            if let Some(neighbour) = other_end(link, node).filter(|&neighbour| found[neighbour].is_none()) {
-                nearest.push(Reverse(((cost + u64::from(link.cost), hops + 1), neighbour)));
-            }
-        }
-    }
-    found
-}
-
-/// The links of each node.
-fn links_of(network: &Network, family: Family) -> Vec<Vec<LinkIndex>> {
-    let mut links_of = vec![Vec::new(); network.nodes.len()];
-    for (index, link) in network.links.iter().enumerate().filter(|(_, link)| family.goes_over(link)) {
-        links_of[link.from].push(index);
-        links_of[link.to].push(index);
-    }
-    links_of
 }
 
 /// Where `link` leads from `node`, if it is there at all.

@@ -1,0 +1,8 @@
+//! The planner: what may be reserved, over which path, when, and why not.
+//!
+//! Pure functions over immutable snapshots, in integers: rates are b/s, times and delays nanoseconds, costs plain numbers.
+//! Nothing here does I/O, reads a clock or spawns anything; the same input gives the same answer, byte for byte.
+
+#![forbid(unsafe_code)]
+
+pub mod graph;

@@ -4,17 +4,21 @@ import os
 import shutil
 from contextlib import ExitStack, contextmanager
 
-from .link import DEST_ADDRESS, SOURCE_ADDRESS, Link
 from .side import Side
 
 
 class Bench:
-    """A context manager; `with Bench(…)` leaves no process, namespace, mount or file behind."""
+    """A context manager; `with Bench(…)` leaves no process, namespace, mount or file behind.
 
-    def __init__(self, settings, work, logs, congestion):
+    `make_link` makes the path: namespaces and addresses of the source and the destination, the kernel's congestion
+    control, `use_congestion` and `close`.
+    """
+
+    def __init__(self, settings, work, logs, congestion, make_link):
         self.settings = settings
         self.work = work / f"run-{os.getpid()}"
         self.congestion = congestion
+        self._make_link = make_link
         self._logs = logs
         self._stack = ExitStack()
 
@@ -58,8 +62,8 @@ class Bench:
         # Servers that leave root behind must be able to walk down to their directory.
         self.work.chmod(0o755)
         self._logs.mkdir(parents=True, exist_ok=True)
-        self.link = self.closing(Link())
-        names = zip(("source", "dest"), self.link.namespaces, (SOURCE_ADDRESS, DEST_ADDRESS))
+        self.link = self.closing(self._make_link())
+        names = zip(("source", "dest"), self.link.namespaces, self.link.addresses)
         self.source, self.dest = (
             self.closing(Side(name, namespace, address, self._environment(), self._logs))
             for name, namespace, address in names

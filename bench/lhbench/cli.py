@@ -18,6 +18,7 @@ from . import longhaul, machine, report
 from .bench import Bench
 from .disk import own_mounts
 from .errors import Unusable
+from .link import Link
 from .peers import NAMES
 from .scenarios import NAMED_CONGESTION, SCENARIOS
 from .settings import FULL, QUICK, Settings
@@ -56,7 +57,7 @@ def _run(options):
     work = (options.work or options.out / "work").resolve()
     scenarios = []
     own_mounts()
-    with Bench(settings, work, options.out / "logs", NAMED_CONGESTION) as bench:
+    with Bench(settings, work, options.out / "logs", NAMED_CONGESTION, Link) as bench:
         about = machine.describe(bench.work, choice.longhaul)
         method = _method(bench)
         for letter in options.only:

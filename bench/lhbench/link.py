@@ -4,13 +4,15 @@ import os
 import subprocess
 
 # RFC 2544 keeps 198.18.0.0/15 for benchmarks; nobody routes it.
-SOURCE_ADDRESS = "198.18.0.1"
-DEST_ADDRESS = "198.18.0.2"
+_SOURCE_ADDRESS = "198.18.0.1"
+_DEST_ADDRESS = "198.18.0.2"
 _NETWORK = "198.18.0.0/30"
 
 
 class Link:
     """Namespaces named after this process, so that two runs never meet."""
+
+    addresses = (_SOURCE_ADDRESS, _DEST_ADDRESS)
 
     def __init__(self):
         self.namespaces = tuple(f"lhb-{os.getpid()}-{end}" for end in "ab")
@@ -20,7 +22,7 @@ class Link:
         except BaseException:
             self.close()
             raise
-        self.kernel_congestion = _sysctl(
+        self.kernel_congestion = sysctl(
             self.namespaces[0], "-n", "net.ipv4.tcp_congestion_control"
         ).strip()
 
@@ -32,7 +34,7 @@ class Link:
         """
         choice = ["congctl", name] if name else []
         for namespace, device, address in self._ends():
-            _ip("-n", namespace, "route", "replace", _NETWORK, "dev", device, "proto", "kernel",
+            ip("-n", namespace, "route", "replace", _NETWORK, "dev", device, "proto", "kernel",
                 "scope", "link", "src", address, *choice)
 
     def close(self):
@@ -42,29 +44,29 @@ class Link:
     def _build(self):
         a, b = self.namespaces
         for namespace in self.namespaces:
-            _ip("netns", "add", namespace)
-        _ip("link", "add", self._devices[0], "netns", a, "type", "veth",
+            ip("netns", "add", namespace)
+        ip("link", "add", self._devices[0], "netns", a, "type", "veth",
             "peer", "name", self._devices[1], "netns", b)
         for namespace, device, address in self._ends():
-            _ip("-n", namespace, "address", "add", f"{address}/30", "dev", device)
-            _ip("-n", namespace, "link", "set", "lo", "up")
-            _ip("-n", namespace, "link", "set", device, "up")
+            ip("-n", namespace, "address", "add", f"{address}/30", "dev", device)
+            ip("-n", namespace, "link", "set", "lo", "up")
+            ip("-n", namespace, "link", "set", device, "up")
             # What one arm learned about the path must not start the next one.
-            _sysctl(namespace, "-qw", "net.ipv4.tcp_no_metrics_save=1")
+            sysctl(namespace, "-qw", "net.ipv4.tcp_no_metrics_save=1")
 
     def devices(self):
         """Namespace and device of each end."""
         return list(zip(self.namespaces, self._devices))
 
     def _ends(self):
-        return zip(self.namespaces, self._devices, (SOURCE_ADDRESS, DEST_ADDRESS))
+        return zip(self.namespaces, self._devices, self.addresses)
 
 
-def _sysctl(namespace, *words):
-    return _ip("netns", "exec", namespace, "sysctl", *words)
+def sysctl(namespace, *words):
+    return ip("netns", "exec", namespace, "sysctl", *words)
 
 
-def _ip(*words):
+def ip(*words):
     done = subprocess.run(["ip", *words], capture_output=True, text=True)
     if done.returncode != 0:
         raise OSError(f"ip {' '.join(words)} ended with {done.returncode}: {done.stderr.strip()}")

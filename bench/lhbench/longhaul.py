@@ -85,17 +85,22 @@ class LonghaulCopy(_Longhaul):
 
 
 class LonghaulThroughput(_Longhaul):
+    """As iperf3 is told: streams and congestion control. A program that is told none has the kernel's default."""
+
     def start_server(self, job):
         self._serve(self.bench.directory("empty"))
 
     def run_client(self, job):
-        # A program that is told nothing gets the kernel's default; Longhaul would choose for itself.
-        congestion = job.congestion or self.bench.link.kernel_congestion
         return self._client(
             "test", "throughput", self._ready["address"], "--fingerprint", self._ready["fingerprint"],
-            "--streams", job.streams, "--congestion", congestion, "--duration", f"{job.duration_s}s",
+            *self._choices(job), "--duration", f"{job.duration_s}s",
             "--protect", self.protection, "--json", *(["--rate", job.rate] if job.rate else []),
         )
+
+    def _choices(self, job):
+        # Told nothing Longhaul would choose for itself.
+        congestion = job.congestion or self.bench.link.kernel_congestion
+        return ["--streams", job.streams, "--congestion", congestion]
 
     def session(self, *words):
         """What `longhaul session …` says at the source."""
@@ -109,6 +114,19 @@ class LonghaulThroughput(_Longhaul):
         summary = _summary(self.bench.source.log_text(self.client_log()))
         took_s = float(summary.get("seconds", job.duration_s))
         return int(float(summary["rate_bps"]) * took_s / 8), took_s, {"summary": summary}
+
+
+class LonghaulChoosing(LonghaulThroughput):
+    """As a user would type it: what is not told here is its own choice."""
+
+    def __init__(self, binary, protection, streams=None, congestion=None):
+        super().__init__(binary, protection)
+        told = {"streams": streams, "congestion": congestion}
+        self._told = [word for key, value in told.items() if value for word in (f"--{key}", value)]
+        self.label += f" ({' '.join(map(str, self._told))})" if self._told else ""
+
+    def _choices(self, job):
+        return self._told
 
 
 def _ready(path):

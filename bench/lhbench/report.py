@@ -13,7 +13,7 @@ NOTHING = "–"
 
 
 def markdown(scenarios, machine, settings, method):
-    parts = [_head(machine, settings)]
+    parts = [head("Longhaul beside its peers", machine, settings.rounds)]
     for scenario in scenarios:
         table = _TABLES.get(scenario.letter, _copy_table)(scenario)
         title = f"## ({scenario.letter}) {scenario.title}"
@@ -37,7 +37,7 @@ def as_json(scenarios, machine, settings, method):
                 "skipped": scenario.skipped,
                 "failure": scenario.failure,
                 **(scenario.figures() if scenario.letter == "e" else {}),
-                "arms": [_arm_json(arm) for arm in scenario.arms],
+                "arms": [arm_json(arm) for arm in scenario.arms],
             }
             for scenario in scenarios
         ],
@@ -47,7 +47,7 @@ def as_json(scenarios, machine, settings, method):
     }
 
 
-def _arm_json(arm):
+def arm_json(arm):
     peak = arm.peak()
     return {
         "group": arm.group,
@@ -66,13 +66,13 @@ def _spread_json(spread):
     return dataclasses.asdict(spread) if spread else None
 
 
-def _head(machine, settings):
+def head(title, machine, rounds):
     versions = ", ".join(f"{name} ({text})" for name, text in machine["versions"].items())
     return "\n".join([
-        "# Longhaul beside its peers",
+        f"# {title}",
         "",
         f"{machine['cpus']} × {machine['cpu']}, {binary_size(machine['memory_bytes'])} of memory, "
-        f"Linux {machine['kernel']}, {machine['file_system']}; rounds: {settings.rounds}; "
+        f"Linux {machine['kernel']}, {machine['file_system']}; rounds: {rounds}; "
         f"load {machine['load_at_start']:.2f} before the start.",
         "",
         f"Programs: {versions}.",

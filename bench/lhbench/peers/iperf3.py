@@ -15,9 +15,10 @@ class Iperf3(Peer):
     package = "iperf3"
     protection = CLEAR
 
-    def __init__(self, zero_copy=False):
+    def __init__(self, zero_copy=False, told=()):
+        """`told` are words for the label: what its jobs say."""
         self._zero_copy = zero_copy
-        self.label = "iperf3 -Z" if zero_copy else "iperf3"
+        self.label = " ".join(["iperf3 -Z" if zero_copy else "iperf3", *map(str, told)])
 
     def start_server(self, job):
         self.server = self.bench.dest.spawn(

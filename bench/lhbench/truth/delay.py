@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..errors import ArmFailed
 from .row import Row
-from .twin import Twin, finished
+from ..twin import Twin, finished
 
 _PROGRAM = Path(__file__).with_name("echo.py")
 # Set one way, ms. Between the pings the machine falls asleep, as it does in an idle network.

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from .row import Row
-from .twin import Twin, finished
+from ..twin import Twin, finished
 
 _PROGRAM = Path(__file__).with_name("datagrams.py")
 _PORT = 4801

@@ -4,7 +4,7 @@ import json
 import time
 
 from .row import LATE_NS, Row
-from .twin import Twin, finished
+from ..twin import Twin, finished
 
 # Gb/s, streams that saturate it, bytes that each may have on the way: together more than the path holds and less than
 # its queue. Where nothing is dropped, what has arrived is not held back by a hole before it.

@@ -8,7 +8,7 @@ import time
 
 from ..errors import ArmFailed
 from .row import Row
-from .twin import Twin, finished
+from ..twin import Twin, finished
 
 # Rate = MSS / RTT x C / sqrt(p) (Mathis, Semke, Mahdavi and Ott 1997). Linux counts the segments that an
 # acknowledgement covers, so its window grows by one in each round trip also where acknowledgements are

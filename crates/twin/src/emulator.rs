@@ -4,6 +4,7 @@ mod lane;
 mod pace;
 mod store;
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -36,11 +37,16 @@ pub struct Wire {
 /// An emulator that has its devices and does not carry packets yet.
 pub struct Prepared {
     lanes: Vec<Vec<Half>>,
+    places: Vec<[Place; 2]>,
 }
+
+/// Where a direction is: the lane, and its place there.
+type Place = (usize, usize);
 
 /// A running emulator. Links are named by their place in what it was prepared for.
 pub struct Emulator {
     lanes: Vec<Handle>,
+    places: Vec<[Place; 2]>,
     /// Why the threads do not run with real-time priority, if they do not.
     pub ordinary: Option<String>,
 }
@@ -65,18 +71,20 @@ impl Prepared {
     /// When a namespace is not there or a device cannot be made.
     pub fn new(wires: Vec<Wire>, seed: u64) -> Result<Prepared> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let count = cores.min(wires.len()).max(1);
-        let mut lanes: Vec<Vec<Half>> = (0..count).map(|_| Vec::new()).collect();
-        for (n, wire) in wires.into_iter().enumerate() {
-            for (way, ((namespace, device), direction)) in wire.ends.into_iter().zip(wire.directions).enumerate() {
-                let name = device.clone();
-                let tun = namespace
-                    .run(move || Tun::create(&device))
-                    .with_context(|| format!("cannot make the device {name} in {}", namespace.name()))?;
-                lanes[n % count].push(Half { tun, link: Link::new(&direction, seed_of(seed, n, way)) });
-            }
+        let mut lanes: Vec<Vec<Half>> = (0..cores.min(2 * wires.len()).max(1)).map(|_| Vec::new()).collect();
+        let mut places = Vec::with_capacity(wires.len());
+        for (n, Wire { ends: [one, other], directions: [there, back] }) in wires.into_iter().enumerate() {
+            let [one, other] = [device(one)?, device(other)?];
+            let mut place = |way: usize, from: &Arc<Tun>, to: &Arc<Tun>, direction: &Direction| {
+                // The two ways of a link go to two threads, so that one link can use two cores.
+                let lane = (n + way) % lanes.len();
+                let link = Link::new(direction, seed_of(seed, n, way));
+                lanes[lane].push(Half { from: Arc::clone(from), to: Arc::clone(to), link });
+                (lane, lanes[lane].len() - 1)
+            };
+            places.push([place(0, &one, &other, &there), place(1, &other, &one, &back)]);
         }
-        Ok(Prepared { lanes })
+        Ok(Prepared { lanes, places })
     }
 
     /// Begins to carry packets: all devices should be up by now.
@@ -91,14 +99,14 @@ impl Prepared {
             lanes.map(|(n, halves)| Handle::start(n, halves, begin, report.clone())).collect::<Result<Vec<_>>>()?;
         drop(report);
         let ordinary = reports.iter().find_map(|refused: Option<String>| refused);
-        Ok(Emulator { lanes, ordinary })
+        Ok(Emulator { lanes, places: self.places, ordinary })
     }
 }
 
 impl Emulator {
     fn send(&self, link: usize, way: usize, command: impl FnOnce(usize) -> Command) -> Result<()> {
-        let lane = &self.lanes[link % self.lanes.len()];
-        let half = 2 * (link / self.lanes.len()) + way;
+        let (lane, half) = self.places[link][way];
+        let lane = &self.lanes[lane];
         lane.commands.send(command(half)).map_err(|_| anyhow!("the emulator's thread has ended"))?;
         lane.waker.wake();
         Ok(())
@@ -153,6 +161,11 @@ impl Emulator {
         }
         Ok(())
     }
+}
+
+fn device((namespace, name): (Namespace, String)) -> Result<Arc<Tun>> {
+    let cannot = format!("cannot make the device {name} in {}", namespace.name());
+    namespace.run(move || Tun::create(&name)).map(Arc::new).context(cannot)
 }
 
 impl Handle {

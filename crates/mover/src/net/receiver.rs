@@ -25,6 +25,10 @@ const COMMANDS_MAX: usize = 256;
 const IDLE: Duration = Duration::from_millis(200);
 /// Bytes that are waited for at most before looking at a socket again.
 const WAKE_BYTES_MAX: usize = 128 << 10;
+/// The kernel's receive buffer holds so many times what wakes the thread. The buffer grows by what is taken out of it in a
+/// round trip less what waits in it (`tcp_rcv_space_adjust`): a thread that comes only when a window is full, and takes it
+/// in two parts, holds it at the 64 KB of its start for ever.
+const ROOM_PER_WAKE: usize = 4;
 /// Records of one stream before the next has its turn.
 const RECORDS_PER_TURN: usize = 4;
 
@@ -230,6 +234,8 @@ struct Stream {
     corrupt: bool,
     /// Bytes that must have arrived before the kernel says so.
     wake_bytes: usize,
+    /// Bytes that the kernel's receive buffer had when it was looked at last; it grows with the path's need.
+    room: usize,
 }
 
 impl Stream {
@@ -249,6 +255,7 @@ impl Stream {
             filled: 0,
             corrupt: false,
             wake_bytes: 1,
+            room: 0,
         }
     }
 
@@ -306,7 +313,10 @@ impl Stream {
             None => HEADER - self.head_got,
             Some(incoming) => incoming.header.len as usize - incoming.got,
         };
-        let wanted = missing.min(WAKE_BYTES_MAX);
+        if self.room < WAKE_BYTES_MAX * ROOM_PER_WAKE {
+            self.room = sys::socket::receive_buffer(self.socket.as_fd()).unwrap_or(self.room);
+        }
+        let wanted = missing.min(WAKE_BYTES_MAX).min(self.room / ROOM_PER_WAKE).max(1);
         if wanted != self.wake_bytes && sys::socket::set_rcvlowat(self.socket.as_fd(), wanted as u32).is_ok() {
             self.wake_bytes = wanted;
         }

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant};
 
@@ -24,10 +25,12 @@ const SLEEP_MAX: u64 = 10_000_000_000;
 /// Number of the waker among the devices.
 const WAKER: u64 = u64::MAX;
 
-/// One direction of a link: what is read from its own device leaves at the device of the other direction.
+/// One direction of a link.
 pub(super) struct Half {
-    /// The device in the namespace that it comes from.
-    pub(super) tun: Tun,
+    /// The device where its packets are read, in the namespace that they come from.
+    pub(super) from: Arc<Tun>,
+    /// The device where they are written; the other direction reads there.
+    pub(super) to: Arc<Tun>,
     /// The machine.
     pub(super) link: Link,
 }
@@ -70,7 +73,7 @@ pub(super) enum Command {
     Stop,
 }
 
-/// A thread's links. Halves 2n and 2n + 1 are the two directions of one link.
+/// A thread's directions of links.
 pub(super) struct Lane {
     halves: Vec<Half>,
     unplanned: Vec<Unplanned>,
@@ -88,6 +91,8 @@ pub(super) struct Lane {
     commands: Receiver<Command>,
     begin: Instant,
     pace: Pace,
+    /// Bytes that left since all that was due was out.
+    step: u64,
     /// When the packets came that are about to be read, as far as that can be known.
     came: u64,
 }
@@ -106,7 +111,7 @@ impl Lane {
         let epoll = Epoll::new()?;
         epoll.add(&waker, WAKER, Interest::READ)?;
         for (n, half) in halves.iter().enumerate() {
-            epoll.add(&half.tun, n as u64, Interest::READ.edge())?;
+            epoll.add(&*half.from, n as u64, Interest::READ.edge())?;
         }
         let count = halves.len();
         Ok(Lane {
@@ -123,6 +128,7 @@ impl Lane {
             commands,
             begin,
             pace: Pace::default(),
+            step: 0,
             came: 0,
         })
     }
@@ -182,12 +188,11 @@ impl Lane {
 
     /// Releases some of what is due, in the order in which it is due. Whether there may be more.
     fn release(&mut self) -> bool {
-        let mut any = false;
         for _ in 0..RELEASE_BATCH {
             let now = self.now();
             let Some(&Reverse((due, n))) = self.due.peek().filter(|Reverse((due, _))| *due <= now) else {
-                if any {
-                    self.pace.released = now;
+                if self.step > 0 {
+                    self.pace.released(now, std::mem::take(&mut self.step));
                 }
                 return false;
             };
@@ -197,12 +202,14 @@ impl Lane {
                 continue;
             }
             self.scheduled[n] = None;
-            any = true;
             match self.halves[n].link.poll(now) {
                 Some(Output::Departure(departure)) => {
-                    if let Err(error) = self.write(n ^ 1, &departure) {
-                        tracing::debug!(%error, "a piece was not written");
-                        self.unplanned[n].refused += 1;
+                    match self.write(n, &departure) {
+                        Ok(bytes) => self.step += bytes as u64,
+                        Err(error) => {
+                            tracing::debug!(%error, "a piece was not written");
+                            self.unplanned[n].refused += 1;
+                        }
                     }
                     if departure.last {
                         self.store.forget(departure.key);
@@ -216,11 +223,10 @@ impl Lane {
         true
     }
 
-    fn write(&mut self, to: usize, departure: &Departure) -> io::Result<()> {
+    fn write(&mut self, n: usize, departure: &Departure) -> io::Result<usize> {
         let Departure { key, first, count, fate, .. } = *departure;
         let cut = packet::cut(self.store.get(key), first, count, fate, &mut self.scratch).map_err(io::Error::other)?;
-        self.halves[to].tun.write(&[IoSlice::new(cut.head), IoSlice::new(cut.payload)])?;
-        Ok(())
+        self.halves[n].to.write(&[IoSlice::new(cut.head), IoSlice::new(cut.payload)])
     }
 
     fn schedule(&mut self, n: usize) {
@@ -254,13 +260,13 @@ impl Lane {
             let Some(space) = self.store.space() else {
                 // Read into nothing, so that the device goes on.
                 let mut scratch = [0; 64];
-                if half.tun.read(&mut scratch).is_err() {
+                if half.from.read(&mut scratch).is_err() {
                     return false;
                 }
                 self.unplanned[n].no_memory += 1;
                 continue;
             };
-            let Ok(len) = half.tun.read(space) else { return false };
+            let Ok(len) = half.from.read(space) else { return false };
             let Ok(shape) = packet::shape(self.store.fresh(len)) else {
                 self.unplanned[n].malformed += 1;
                 continue;

@@ -14,28 +14,48 @@ const OUTSIDE: u64 = 140_000;
 /// takes the processor away from such a one of real-time priority for 50 ms in each second, if others wait for it. After a
 /// pause it does not apply.
 const SPACING: u64 = 100_000;
+/// The same where more than [`STEP_BYTES`] fall due in a [`SPACING`]: a super-packet that is cut at each release costs the
+/// thread and the receiver as much as one more.
+const SPACING_MAX: u64 = 250_000;
+/// What leaves at one release when traffic is dense: some super-packets of 64 KB.
+const STEP_BYTES: u64 = 256 << 10;
 
 /// What a thread knows of its own waking up.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
     /// What it takes from the end of a sleep until the thread runs, in the mean: a processor that was halted takes tens
     /// of microseconds to come back. Sleeps end so much earlier, and what ended a sleep came so much earlier.
     wake: u64,
     /// When something was released last.
-    pub(super) released: u64,
+    released: u64,
+    /// Time to keep from then on.
+    spacing: u64,
     /// When the devices were looked at last.
     looked: u64,
 }
 
+impl Default for Pace {
+    fn default() -> Pace {
+        Pace { wake: 0, released: 0, spacing: SPACING, looked: 0 }
+    }
+}
+
 impl Pace {
+    /// All that was due is out, `bytes` of it, at `now`.
+    pub(super) fn released(&mut self, now: u64, bytes: u64) {
+        let took = now.saturating_sub(self.released);
+        self.spacing = (took.saturating_mul(STEP_BYTES) / bytes.max(1)).clamp(SPACING, SPACING_MAX);
+        self.released = now;
+    }
+
     /// When to release what is due at `due`.
     pub(super) fn release(&self, due: u64) -> u64 {
-        due.max(self.released + SPACING)
+        due.max(self.released + self.spacing)
     }
 
     /// Until when to sleep for it. A spacing may be overslept: with wake-ups as long as that there would be no sleep else.
     pub(super) fn until(&self, due: u64) -> u64 {
-        due.saturating_sub(self.wake).max(self.released + SPACING)
+        due.saturating_sub(self.wake).max(self.released + self.spacing)
     }
 
     /// A look at the devices, with a sleep of up to `span` from `begin` on, was over at `end`; packets had come, or not.

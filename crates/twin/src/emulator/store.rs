@@ -3,10 +3,14 @@
 //! A packet is read straight into the end of a block, and stays there. A block is used again when its last packet has
 //! left; nothing is copied, and nothing is allocated once there are blocks enough.
 
+use sys::buffer::{Buffer, Slab};
 use sys::tun::READ_MAX;
 
-/// Bytes of a block: many super-packets, so that the space lost at its end is small.
-const BLOCK: usize = 1 << 20;
+/// Bytes of a block: many super-packets, so that the space lost at its end is small; and a huge page, because what is in
+/// flight is far more than the processor has small pages at hand for.
+const BLOCK: usize = 2 << 20;
+/// Blocks that are asked of the system at once; memory that is not used is not taken.
+const BLOCKS_AT_ONCE: usize = 16;
 /// Most bytes of packets that one thread holds; what is above is dropped, and counted as unplanned.
 pub(super) const STORE_MAX: usize = 2 << 30;
 
@@ -24,7 +28,7 @@ pub(super) struct Store {
 
 #[derive(Debug)]
 struct Block {
-    bytes: Box<[u8]>,
+    bytes: Buffer,
     packets: u32,
 }
 
@@ -53,14 +57,22 @@ impl Store {
         }
         let next = match self.empty.pop() {
             Some(next) => next,
-            None if (self.blocks.len() + 1) * BLOCK > STORE_MAX => return None,
-            None => {
-                self.blocks.push(Block { bytes: vec![0; BLOCK].into_boxed_slice(), packets: 0 });
-                (self.blocks.len() - 1) as u32
-            }
+            None => self.more_blocks()?,
         };
         (self.current, self.tail) = (Some(next), 0);
         Some(())
+    }
+
+    /// Asks the system for blocks; one of them is given.
+    fn more_blocks(&mut self) -> Option<u32> {
+        let first = self.blocks.len();
+        let count = BLOCKS_AT_ONCE.min(STORE_MAX / BLOCK - first);
+        // No room (`count` is 0) and no memory are the same to the packet.
+        let (_, buffers) = Slab::new(count, BLOCK).ok()?;
+        self.blocks.extend(buffers.into_iter().map(|bytes| Block { bytes, packets: 0 }));
+        // The last one is taken first.
+        self.empty.extend((first as u32 + 1..self.blocks.len() as u32).rev());
+        Some(first as u32)
     }
 
     /// Bytes of a packet that was read into [`Store::space`] and is not kept yet.
@@ -144,7 +156,7 @@ mod tests {
                 store.forget(key);
             }
         }
-        assert!(store.blocks.len() <= 8, "{} blocks", store.blocks.len());
+        assert!(store.blocks.len() <= BLOCKS_AT_ONCE, "{} blocks", store.blocks.len());
         assert_eq!(store.packets.len(), 100);
     }
 
@@ -155,7 +167,7 @@ mod tests {
             let key = put(&mut store, n as u8, 64);
             store.forget(key);
         }
-        assert_eq!(store.blocks.len(), 1);
+        assert_eq!(store.empty.len(), BLOCKS_AT_ONCE - 1);
         assert_eq!(store.tail, 0);
     }
 }

@@ -10,7 +10,7 @@ import threading
 import time
 from pathlib import Path
 
-from ..errors import ArmFailed
+from .errors import ArmFailed
 
 _CLONE_NEWNET = 0x40000000
 _COMMAND_LIMIT_S = 30.0
@@ -19,7 +19,7 @@ _numbers = itertools.count(1)
 _libc = ctypes.CDLL(None, use_errno=True)
 
 _NETWORK = """\
-name = "truth"
+name = "bench"
 hosts = ["a", "b"]
 
 [[link]]
@@ -35,7 +35,7 @@ class Twin:
     device = "ab"
 
     def __init__(self, binary, seed=1, **keys):
-        self.name = f"truth-{os.getpid()}-{next(_numbers)}"
+        self.name = f"bench-{os.getpid()}-{next(_numbers)}"
         self.addresses = {}
         self._binary, self._seed, self._keys = binary, seed, keys
         self._running = []
@@ -64,6 +64,14 @@ class Twin:
         """`change(loss="1%", way="forward")` is `longhaul twin link ab --loss 1% --way forward`."""
         words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
         self._longhaul("link", self.device, "--twin", self.name, *words)
+
+    def raise_buffers(self, most_bytes):
+        """Both hosts let a socket of whoever connects grow to this, as hosts for long paths are set up to."""
+        for host in self.addresses:
+            self.set_sysctl(host, "net.ipv4.tcp_rmem", f"4096 131072 {most_bytes}")
+            self.set_sysctl(host, "net.ipv4.tcp_wmem", f"4096 65536 {most_bytes}")
+            # What one program learned about the path must not start the next one.
+            self.set_sysctl(host, "net.ipv4.tcp_no_metrics_save", 1)
 
     def set_sysctl(self, host, name, value):
         words = ["ip", "netns", "exec", self.namespace(host), "sysctl", "-qw", f"{name}={value}"]
@@ -96,6 +104,12 @@ class Twin:
         """Counters of both directions, by the host that sends."""
         text = self._longhaul("stats", "--twin", self.name, "--json")
         return {way["from"]: way["stats"] for way in json.loads(text)["directions"]}
+
+    def emulator_cpu_s(self):
+        """User and system time of the twin's emulator so far."""
+        pid = Path(f"/run/longhaul/twin/{self.name}/lock").read_text().strip()
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
     def device_counter(self, host, counter):
         """A counter of the kernel's for the device of a host, such as `rx_packets`."""

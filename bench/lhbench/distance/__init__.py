@@ -1,0 +1,1 @@
+"""Longhaul and its peers over an emulated ocean."""

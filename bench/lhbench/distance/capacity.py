@@ -1,0 +1,115 @@
+"""What one emulated link carries: TCP at 10 Gb/s over 100 ms, and small UDP datagrams."""
+
+import json
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..errors import ArmFailed
+from ..twin import Twin, finished
+
+_RATE_BPS, _ONE_WAY_MS, _STREAMS = 10e9, 50, 4
+_CONGESTIONS = ("cubic", "bbr")
+_MTUS = (1500, 9000)
+_FILL_S, _LOOK_S = 6, 10
+_BUFFER_BYTES = 512 << 20
+# As long as the path is, in the queue too: a flow that fills it finds room for its overshoot.
+_QUEUE = "125 MB"
+# IP and TCP headers with timestamps.
+_HEADERS = 52
+_DATAGRAM_BYTES, _DATAGRAMS_PER_S, _DATAGRAM_S, _UNPLANNED = 64, 210_000, 8, 0.001
+_DATAGRAMS_GOAL = 200_000
+_SOURCE = Path(__file__).resolve().parents[2] / "datagrams.c"
+_PORT = 4801
+HEAD = ["| what | goal | measured | lateness p50 / p99, µs | emulator: cores | cores per Gb/s | |",
+        "|---|---|---|---:|---:|---:|---|"]
+
+
+@dataclass
+class Row:
+    what: str
+    goal: str
+    measured: str
+    holds: bool
+    late_us: tuple
+    cores: float
+    per_gbps: float
+    broken: list = field(default_factory=list)
+
+    @property
+    def line(self):
+        verdict = f"FAIL: {'; '.join(self.broken)}" if self.broken else "pass" if self.holds else "FAIL"
+        return (f"| {self.what} | {self.goal} | {self.measured} | {self.late_us[0]:.0f} / {self.late_us[1]:.0f} "
+                f"| {self.cores:.2f} | {self.per_gbps:.3f} | {verdict} |")
+
+
+def capacity(binary, work):
+    for mtu in _MTUS:
+        for congestion in _CONGESTIONS:
+            yield _tcp(binary, mtu, congestion)
+    yield _datagrams(binary, work)
+
+
+def _tcp(binary, mtu, congestion):
+    keys = {"rate": f"{_RATE_BPS / 1e9:g} Gb/s", "delay": f"{_ONE_WAY_MS} ms", "queue": _QUEUE}
+    with Twin(binary, mtu=mtu, **keys) as twin:
+        twin.raise_buffers(_BUFFER_BYTES)
+        server = twin.start("b", ["iperf3", "-s", "-1", "-J"])
+        twin.wait_listening("b", 5201)
+        client = twin.start("a", ["iperf3", "-c", twin.addresses["b"], "-P", _STREAMS, "-C", congestion, "-J",
+                                  "-t", _FILL_S + _LOOK_S + 2])
+        time.sleep(_FILL_S)
+        with _Look(twin) as look:
+            time.sleep(_LOOK_S)
+        finished(client, 60)
+        report = json.loads(finished(server, 20))
+        got_bps = report["end"]["sum_received"]["bits_per_second"]
+        bps = look.bits / look.seconds
+        # What TCP has of it when every packet is full.
+        row = Row(f"TCP, {_STREAMS} streams of iperf3, {congestion}, MTU {mtu}, 100 ms", f"≥ {_RATE_BPS / 1e9:g} Gb/s of packets",
+                  f"{bps / 1e9:.2f} Gb/s ({bps * (1 - _HEADERS / mtu) / 1e9:.2f} of data; {got_bps / 1e9:.2f} with the start)",
+                  bps >= 0.999 * _RATE_BPS, look.late_us, look.cores, look.cores / (bps / 1e9), look.broken)
+        if look.late_us[1] > 1000:
+            row.measured += ", emulator late"
+        return row
+
+
+def _datagrams(binary, work):
+    program = work / "datagrams"
+    built = subprocess.run(["cc", "-O2", "-o", str(program), str(_SOURCE)], capture_output=True, text=True)
+    if built.returncode != 0:
+        raise ArmFailed(f"datagrams.c does not compile: {built.stderr.strip()}")
+    with Twin(binary, rate="1 Gb/s", delay="10 ms") as twin:
+        receiver = twin.start("b", [program, "receive", _PORT])
+        time.sleep(0.3)
+        with _Look(twin) as look:
+            words = [program, "send", twin.addresses["b"], _PORT, _DATAGRAM_BYTES, _DATAGRAMS_PER_S, _DATAGRAM_S]
+            sent = int(twin.run("a", words, _DATAGRAM_S + 20))
+        got = int(finished(receiver, 30))
+        per_s, lost = got / _DATAGRAM_S, 1 - got / sent
+        return Row(f"UDP, packets of {_DATAGRAM_BYTES} bytes", f"≥ {_DATAGRAMS_GOAL:,} a second, < {_UNPLANNED:.1%} lost",
+                   f"{per_s:,.0f} a second, {lost:.3%} lost", per_s >= _DATAGRAMS_GOAL and lost < _UNPLANNED, look.late_us,
+                   look.cores, look.cores / (per_s * _DATAGRAM_BYTES * 8 / 1e9), look.broken)
+
+
+class _Look:
+    """What the link and the emulator did meanwhile."""
+
+    def __init__(self, twin):
+        self._twin = twin
+
+    def __enter__(self):
+        self._before, self._cpu = self._twin.stats()["a"], self._twin.emulator_cpu_s()
+        return self
+
+    def __exit__(self, *_):
+        stats = self._twin.stats()
+        after, self.broken = stats["a"], []
+        self.seconds = (after["at_ns"] - self._before["at_ns"]) / 1e9
+        self.bits = 8 * (after["departed"]["bytes"] - self._before["departed"]["bytes"])
+        self.cores = (self._twin.emulator_cpu_s() - self._cpu) / self.seconds
+        late = [way["lateness_ns"] for way in stats.values()]
+        self.late_us = tuple(max(way[key] for way in late) / 1e3 for key in ("p50", "p99"))
+        if not all(way["conserved"] for way in stats.values()):
+            self.broken.append("the books do not balance")

@@ -1,0 +1,108 @@
+"""A cell of the grid: its arms, run in rounds over one path."""
+
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from .. import peers
+from ..arm import CLEAR, LONGHAUL, PEER, PRIVATE, Arm, run_rounds
+from ..bench import Bench
+from ..dataset import one_file, small_files
+from ..disk import HostDirectory
+from ..longhaul import LonghaulChoosing, LonghaulCopy
+from ..peers.base import StreamJob
+from ..peers.iperf3 import Iperf3
+from .measure import copy_over_path, stream_over_path
+from .path import Path
+
+MEMORY, FILE, FILES = "memory", "file", "files"
+# What a program that is told nothing of congestion control gets, in copies.
+_CONGESTION = "cubic"
+_CONGESTIONS = ("cubic", "bbr", "reno")
+# Streams: one, what guides for hosts on long paths recommend (4 to 8), and more than that.
+_PEER_STREAMS = (1, 8)
+_HAND_SET = (1, 2, 4, 8, 16)
+_COMPARED = 8
+
+
+@dataclass
+class CellRun:
+    """What was measured of a cell, in one of the three ways."""
+
+    what: str
+    cell: object
+    arms: list = field(default_factory=list)
+    skipped: dict = field(default_factory=dict)
+    failure: str = ""
+    late_p99_us: float = 0.0
+
+    def best(self, kind):
+        """The fastest arm of a kind: (label, rate in b/s of goodput)."""
+        rates = [(arm.rate().median, arm.label) for arm in self.arms if arm.kind == kind and arm.rate()]
+        return max(rates, default=(None, None))
+
+    def rate_of(self, label):
+        return next((arm.rate().median for arm in self.arms if arm.label == label and arm.rate()), None)
+
+
+def run_cell(what, cell, choice, work, logs):
+    """All rounds of a cell over one twin."""
+    run = CellRun(what, cell)
+    settings = choice.settings
+    try:
+        with Bench(settings, work, logs, _CONGESTION, lambda: Path(choice.longhaul, cell)) as bench:
+            _RUNS[what](run, bench, choice)
+            late = [s.extra["late_p99_us"] for arm in run.arms for s in arm.samples if "late_p99_us" in s.extra]
+            run.late_p99_us = max(late, default=0.0)
+    except OSError as error:
+        run.failure = f"ended early: {error}"
+    return run
+
+
+def _memory(run, bench, choice):
+    binary, seconds = choice.longhaul, choice.settings.duration_s
+    ours = [LonghaulChoosing(binary, protection) for protection in (CLEAR, PRIVATE)]
+    ours += [LonghaulChoosing(binary, CLEAR, streams=n) for n in _HAND_SET]
+    ours += [LonghaulChoosing(binary, CLEAR, streams=_COMPARED, congestion=name) for name in _CONGESTIONS]
+    jobs = [(peer, StreamJob(None, None, seconds)) for peer in ours]
+    jobs += [(Iperf3(told=(streams, name)), StreamJob(streams, name, seconds))
+             for name in _CONGESTIONS for streams in _PEER_STREAMS if Iperf3.name in choice.peers]
+    for peer, job in jobs:
+        if _prepared(run, peer, bench):
+            run.arms.append(Arm("", peer.label, peer.kind, peer.protection,
+                                lambda n, peer=peer, job=job: stream_over_path(bench, peer, job, n)))
+    run_rounds(run.arms, choice.settings.rounds, str(run.cell))
+
+
+def _copies(run, bench, choice, dataset):
+    candidates = [LonghaulCopy(choice.longhaul, protection) for protection in (CLEAR, PRIVATE)]
+    candidates += [peer for peer in peers.copy_peers() if peer.name in choice.peers]
+    with closing(HostDirectory(bench.work / "arrival")) as place:
+        for peer in candidates:
+            if _prepared(run, peer, bench):
+                run.arms.append(Arm("", peer.label, peer.kind, peer.protection,
+                                    lambda n, peer=peer: copy_over_path(bench, peer, dataset, place, n)))
+        run_rounds(run.arms, choice.settings.rounds, str(run.cell))
+
+
+def _file(run, bench, choice):
+    with bench.scratch("source") as source:
+        _copies(run, bench, choice, one_file(source, choice.settings.file_bytes))
+
+
+def _files(run, bench, choice):
+    with bench.scratch("source") as source:
+        dataset = small_files(source, choice.settings.small_files, *choice.settings.small_sizes)
+        _copies(run, bench, choice, dataset)
+
+
+def _prepared(run, peer, bench):
+    reason = peer.missing()
+    if reason:
+        run.skipped[peer.label] = reason
+        return False
+    peer.prepare(bench)
+    return True
+
+
+_RUNS = {MEMORY: _memory, FILE: _file, FILES: _files}
+KINDS = (LONGHAUL, PEER)

@@ -1,0 +1,173 @@
+"""The command line of `bench/distance`.
+
+Exit codes: 0 done · 1 an arm or cell failed, or copied wrongly · 2 usage, or this machine cannot run it · 3 done, but a
+target is missed.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import shutil
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import longhaul, machine
+from ..disk import own_mounts
+from ..errors import ArmFailed, Unusable
+from ..peers import NAMES
+from ..settings import FULL, QUICK, Settings
+from ..units import GI, KI, MI
+from .capacity import capacity
+from .cells import FILE, FILES, MEMORY, run_cell
+from .path import Cell
+from .report import as_json, markdown
+from .targets import targets
+
+_CAPACITY = "capacity"
+_WHAT = (_CAPACITY, MEMORY, FILE, FILES)
+_REQUIRED = ("ip", "sysctl", "ss", "iperf3", "cc")
+_DEFAULT_OUT = longhaul.REPOSITORY / "bench/out"
+_FULL = dataclasses.replace(FULL, rounds=3, duration_s=30, file_bytes=2 * GI, small_files=20_000, arm_limit_s=300)
+_QUICK = dataclasses.replace(QUICK, duration_s=3, file_bytes=32 * MI, small_files=200, small_sizes=(4 * KI, 64 * KI))
+_LOSSES = (0.0, 1e-5, 1e-4, 1e-3)
+_GRID = [Cell(1e9, rtt_ms, loss) for rtt_ms in (0.2, 20.0, 100.0, 200.0) for loss in _LOSSES]
+_GRID += [Cell(5e9, 100.0, loss) for loss in _LOSSES[:2]]
+
+
+@dataclass(frozen=True)
+class Choice:
+    settings: Settings
+    longhaul: Path
+    peers: tuple
+
+
+def main():
+    options = _parser().parse_args()
+    os.environ["PATH"] = f"{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin"
+    # SIGTERM unwinds like Ctrl-C does: twins and processes go.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        _check_machine()
+        binary = longhaul.find_binary(options.longhaul)
+        if not binary.is_file():
+            raise Unusable(f"no binary at {binary}: cargo build --release, or --longhaul PATH")
+        cells = [cell for cell in _GRID if cell.rtt_ms in options.rtt and cell.loss in options.loss
+                 and cell.rate_bps in options.rate]
+        if not cells:
+            raise Unusable("the grid has no such cell; see --help for what it has")
+        return _run(options, binary, cells)
+    except Unusable as error:
+        print(f"bench/distance: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(options, binary, cells):
+    settings = _QUICK if options.quick else _FULL
+    changes = {"rounds": options.rounds, "duration_s": options.duration, "arm_limit_s": options.limit}
+    settings = dataclasses.replace(settings, **{key: value for key, value in changes.items() if value is not None})
+    choice = Choice(settings, binary, options.peers)
+    out = options.out.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    work = (options.work or out / "work").resolve()
+    own_mounts()
+    work.mkdir(parents=True, exist_ok=True)
+    about = machine.describe(work, binary)
+    runs, rows, failure = [], [], None
+
+    def write():
+        # After every cell, so that a run cut short keeps what it has.
+        (out / "distance.md").write_text(markdown(runs, rows, about, settings))
+        (out / "distance.json").write_text(json.dumps(as_json(runs, rows, about, settings), indent=1) + "\n")
+
+    for what in options.only:
+        if what == _CAPACITY:
+            try:
+                for row in capacity(binary, work):
+                    rows.append(row)
+                    print(row.line, file=sys.stderr, flush=True)
+                    write()
+            except (ArmFailed, OSError) as error:
+                failure = f"capacity ended early: {error}"
+                print(failure, file=sys.stderr)
+            continue
+        for cell in cells:
+            runs.append(run_cell(what, cell, choice, work, out / "logs"))
+            write()
+    shutil.rmtree(work, ignore_errors=True)
+    print((out / "distance.md").read_text(), end="")
+    if failure or any(run.failure or any(arm.problems() for arm in run.arms) for run in runs):
+        return 1
+    missed = any(target.verdict == "FAIL" for target in targets(runs)) or not all(row.holds for row in rows)
+    return 3 if missed else 0
+
+
+def _check_machine():
+    if os.geteuid() != 0:
+        raise Unusable("a twin needs root")
+    absent = [program for program in _REQUIRED if not shutil.which(program)]
+    if absent:
+        raise Unusable(f"not found: {', '.join(absent)}; apt-get install iproute2 procps iperf3 gcc")
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="bench/distance",
+        description="Runs Longhaul and its peers in alternation over emulated long paths, and measures the emulator's capacity.",
+        epilog="example: bench/distance --only memory --rtt 100 --loss 0,1e-4 --rate 1 --rounds 1 --duration 10",
+    )
+    parser.add_argument("--only", type=_choice("part", _WHAT), default=_WHAT, metavar=",".join(_WHAT),
+                        help="memory to memory, one big file, many small files, the emulator's capacity; default all")
+    parser.add_argument("--rtt", type=_choice("round trip", _values("rtt_ms")), default=_values("rtt_ms"), metavar="MS",
+                        help=f"of {_listed('rtt_ms')} ms; default all")
+    parser.add_argument("--loss", type=_choice("loss", _values("loss")), default=_values("loss"), metavar="SHARE",
+                        help=f"of {_listed('loss')}; default all")
+    parser.add_argument("--rate", type=_rates, default=_values("rate_bps"), metavar="GBPS",
+                        help="of 1,5 Gb/s; default both; 5 only with 100 ms and loss of at most 1e-5")
+    parser.add_argument("--rounds", type=_count, metavar="N", help="default 3, with --quick 1")
+    parser.add_argument("--duration", type=_count, metavar="SECONDS", help="of a run from memory to memory; default 30")
+    parser.add_argument("--quick", action="store_true", help="small data, one round: proves that every arm works")
+    parser.add_argument("--longhaul", metavar="PATH", help="the binary, default target/release/longhaul, built if absent")
+    parser.add_argument("--peers", type=lambda text: () if text == "none" else _choice("peer", NAMES)(text), default=NAMES,
+                        metavar="LIST", help=f"of {','.join(NAMES)}; or none")
+    parser.add_argument("--limit", type=_count, metavar="SECONDS",
+                        help="an arm that takes longer is stopped and not tried again; default 300")
+    parser.add_argument("--out", type=Path, default=_DEFAULT_OUT, metavar="DIR",
+                        help="distance.md, distance.json and the last log of every program, default bench/out")
+    parser.add_argument("--work", type=Path, metavar="DIR", help="scratch space, default bench/out/work")
+    return parser
+
+
+def _values(key):
+    return tuple(dict.fromkeys(getattr(cell, key) for cell in _GRID))
+
+
+def _listed(key):
+    return ",".join(f"{value:g}" for value in _values(key))
+
+
+def _choice(what, known):
+    def parse(text):
+        words = tuple(dict.fromkeys(text.split(",")))
+        try:
+            values = tuple(type(known[0])(word) for word in words)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers") from error
+        for value in values:
+            if value not in known:
+                raise argparse.ArgumentTypeError(f"no {what} {value}; there are {', '.join(map(str, known))}")
+        return values
+
+    return parse
+
+
+def _rates(text):
+    return tuple(rate * 1e9 for rate in _choice("rate", (1.0, 5.0))(text))
+
+
+def _count(text):
+    if not text.isdigit() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number")
+    return int(text)

@@ -1,0 +1,89 @@
+"""Markdown for people, JSON with every single run for everybody else."""
+
+import dataclasses
+
+from ..report import arm_json, head
+from .capacity import HEAD as CAPACITY_HEAD
+from .cells import MEMORY
+from .targets import share, targets
+
+_LATE_US = 1000.0
+NOTHING = "–"
+
+
+def markdown(runs, capacity, machine, settings):
+    parts = [head("Longhaul over an emulated ocean", machine, settings.rounds)]
+    if capacity:
+        parts.append("\n".join(["## What the emulator carries", "", *CAPACITY_HEAD, *(row.line for row in capacity)]))
+    parts += [_cell(run) for run in runs]
+    parts.append("\n".join(["## Method", "", *(f"- {line}" for line in _METHOD)]))
+    lines = [target.line for target in targets(runs)]
+    if lines:
+        parts.append("\n".join(["## Targets", "", "| target | goal | here | verdict |", "|---|---|---|---|", *lines]))
+    return "\n\n".join(parts) + "\n"
+
+
+def as_json(runs, capacity, machine, settings):
+    return {
+        "machine": machine,
+        "settings": dataclasses.asdict(settings),
+        "method": _METHOD,
+        "capacity": [vars(row) for row in capacity],
+        "cells": [
+            {"what": run.what, **dataclasses.asdict(run.cell), "late_p99_us": run.late_p99_us, "failure": run.failure,
+             "skipped": run.skipped, "arms": [arm_json(arm) for arm in run.arms]}
+            for run in runs
+        ],
+        "targets": [{**dataclasses.asdict(target), "verdict": target.verdict} for target in targets(runs)],
+    }
+
+
+def _cell(run):
+    steady = run.what == MEMORY
+    lines = [f"## {run.what}: {run.cell}", ""]
+    lines += ["| arm | data | Mb/s | min..max | of the path |" + (" steady |" if steady else "")
+              + " sent × needed | CPU s/GB |",
+              "|---|---|---:|---:|---:|" + ("---:|" if steady else "") + "---:|---:|"]
+    for arm in sorted(run.arms, key=lambda arm: -(arm.rate().median if arm.rate() else 0)):
+        lines.append(_row(run, arm, steady))
+    notes = [run.failure] if run.failure else []
+    if run.late_p99_us > _LATE_US:
+        notes.append(f"**emulator late**: p99 {run.late_p99_us:.0f} µs; these numbers are not to be published")
+    notes += [f"{arm.label}: {text}" for arm in run.arms for text in arm.problems()]
+    notes += [f"skipped {label}: {reason}" for label, reason in run.skipped.items()]
+    return "\n".join([*lines, *([""] if notes else []), *(f"- {note}" for note in notes)])
+
+
+def _row(run, arm, steady):
+    rate, cpu = arm.rate(), arm.cpu()
+    cells = [arm.label, arm.protection]
+    if rate is None:
+        cells += [NOTHING] * (5 + steady)
+    else:
+        cells += [f"{rate.median / 1e6:.0f}", f"{rate.least / 1e6:.0f}..{rate.most / 1e6:.0f}",
+                  f"{share(run, rate.median):.1%}"]
+        if steady:
+            cells.append(_median(arm, "steady_bps", lambda bps: f"{bps / run.cell.rate_bps:.1%}"))
+        needed = arm.valid[0].moved_bytes
+        cells.append(_median(arm, "sent_packets_bytes", lambda sent: f"{sent / needed:.3f}"))
+        cells.append(f"{cpu.median:.2f}")
+    return "| " + " | ".join(cells) + " |"
+
+
+def _median(arm, key, shown):
+    values = sorted(sample.extra[key] for sample in arm.valid if key in sample.extra)
+    return shown(values[len(values) // 2]) if values else NOTHING
+
+
+_METHOD = [
+    "A cell is a twin of two hosts and one link, with the rate in IP packets, half of the round trip each way, loss in the "
+    "direction of the data, a drop-tail queue of one bandwidth × round trip (1 MB at least) and MTU 1500.",
+    "Both hosts let sockets grow to four times bandwidth × round trip (64 MB at least), for everybody; metrics of earlier "
+    "connections are not kept.",
+    "Memory: goodput over the whole run as the program reports it, from its start on; `of the path` adds the headers of IP "
+    "and TCP. `steady` is the link's own counter from a third of the run on.",
+    "Copies: the data divided by the wall clock of the client from start to exit; a peer is followed by `sync -f`; what told "
+    "nothing runs with cubic. Every copy is compared with its source, by SHA-256.",
+    "`sent × needed` is what entered the link, headers and what was lost or sent again included, over the data.",
+    "The arms of a cell take turns over one twin. A cell in which the emulator was late (p99 above 1 ms) says so.",
+]

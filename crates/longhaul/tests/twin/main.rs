@@ -8,6 +8,7 @@
 mod world;
 
 mod crash;
+mod distance;
 mod life;
 mod refused;
 mod scenario;

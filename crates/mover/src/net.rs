@@ -6,6 +6,7 @@ pub mod receiver;
 pub mod sender;
 pub mod test_data;
 pub mod tune;
+mod wake;
 
 use std::net::TcpStream;
 use std::sync::Arc;

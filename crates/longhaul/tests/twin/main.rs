@@ -8,7 +8,6 @@
 mod world;
 
 mod crash;
-mod distance;
 mod life;
 mod refused;
 mod scenario;

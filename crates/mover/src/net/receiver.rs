@@ -17,18 +17,13 @@ use proto::seal::{CheckError, Protection, Sealer};
 use sys::poll::{Epoll, Event, Interest, Waker};
 use tokio::sync::mpsc;
 
+use super::wake::Wake;
 use super::{NetEvent, NetStats, Opened};
 use crate::frame::{Frame, Part, Pool};
 
 /// Commands in the queue of one thread.
 const COMMANDS_MAX: usize = 256;
 const IDLE: Duration = Duration::from_millis(200);
-/// Bytes that are waited for at most before looking at a socket again.
-const WAKE_BYTES_MAX: usize = 128 << 10;
-/// The kernel's receive buffer holds so many times what wakes the thread. The buffer grows by what is taken out of it in a
-/// round trip less what waits in it (`tcp_rcv_space_adjust`): a thread that comes only when a window is full, and takes it
-/// in two parts, holds it at the 64 KB of its start for ever.
-const ROOM_PER_WAKE: usize = 4;
 /// Records of one stream before the next has its turn.
 const RECORDS_PER_TURN: usize = 4;
 
@@ -232,10 +227,7 @@ struct Stream {
     /// End of what is in the frame (batches).
     filled: usize,
     corrupt: bool,
-    /// Bytes that must have arrived before the kernel says so.
-    wake_bytes: usize,
-    /// Bytes that the kernel's receive buffer had when it was looked at last; it grows with the path's need.
-    room: usize,
+    wake: Wake,
 }
 
 impl Stream {
@@ -254,8 +246,7 @@ impl Stream {
             frame: None,
             filled: 0,
             corrupt: false,
-            wake_bytes: 1,
-            room: 0,
+            wake: Wake::default(),
         }
     }
 
@@ -313,13 +304,7 @@ impl Stream {
             None => HEADER - self.head_got,
             Some(incoming) => incoming.header.len as usize - incoming.got,
         };
-        if self.room < WAKE_BYTES_MAX * ROOM_PER_WAKE {
-            self.room = sys::socket::receive_buffer(self.socket.as_fd()).unwrap_or(self.room);
-        }
-        let wanted = missing.min(WAKE_BYTES_MAX).min(self.room / ROOM_PER_WAKE).max(1);
-        if wanted != self.wake_bytes && sys::socket::set_rcvlowat(self.socket.as_fd(), wanted as u32).is_ok() {
-            self.wake_bytes = wanted;
-        }
+        self.wake.wait_for(self.socket.as_fd(), missing);
     }
 
     /// A header is whole: finds a place for its payload.

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use proto::control::{Control, Hello, Settings};
+use proto::attach::Attach;
+use proto::control::{Code, Control, Hello, Refusal, Settings};
 use proto::hello::{HELLO, SessionId, SessionKey, announced, refusal, status};
 use proto::limits::FRAME_MAX_UNAUTHENTICATED;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -16,7 +17,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_rustls::{TlsAcceptor, TlsStream};
 
-use crate::link;
+use crate::link::lasting::Arrival;
+use crate::link::{self, LinkError};
 use crate::net::Opened;
 use crate::net::open;
 use crate::server::{Counters, Listener};
@@ -27,6 +29,8 @@ const PROVE: Duration = Duration::from_secs(10);
 const TLS_HANDSHAKE: u8 = 0x16;
 /// Authenticated control connections waiting for their session.
 pub const CONTROLS_MAX: usize = 64;
+/// Connections waiting to take up one session: a later one makes those before it void.
+const ATTACHES_MAX: usize = 4;
 
 /// A control connection that has said hello.
 pub struct Controller {
@@ -38,13 +42,24 @@ pub struct Controller {
     pub from: SocketAddr,
 }
 
-/// Where streams of a session go.
+/// Where connections of a session go.
 struct Door {
     key: SessionKey,
     settings: Settings,
     arrive: mpsc::Sender<Opened>,
     seen: HashSet<u16>,
     left: usize,
+    attach: mpsc::Sender<Arrival>,
+    /// The latest attempt to take the session up.
+    attempt: u32,
+}
+
+/// What comes in by a session's door.
+pub(crate) struct Arrivals {
+    /// Data streams.
+    pub(crate) streams: mpsc::Receiver<Opened>,
+    /// Control connections that take the session up.
+    pub(crate) controls: mpsc::Receiver<Arrival>,
 }
 
 /// What an accepting port shares with its sessions.
@@ -87,18 +102,35 @@ impl Hub {
         self.streams.clone().try_acquire_many_owned(u32::from(streams)).ok()
     }
 
-    /// Opens the door for a session's streams.
-    pub fn door(
+    /// Opens the door for a session's streams and further control connections.
+    pub(crate) fn door(
         self: &Arc<Hub>,
         session: SessionId,
         key: SessionKey,
         settings: &Settings,
-    ) -> (mpsc::Receiver<Opened>, DoorKeeper) {
-        let (arrive, arrivals) = mpsc::channel(usize::from(settings.streams_max).clamp(1, 64));
+    ) -> (Arrivals, DoorKeeper) {
+        let (arrive, streams) = mpsc::channel(usize::from(settings.streams_max).clamp(1, 64));
+        let (attach, controls) = mpsc::channel(ATTACHES_MAX);
         let left = usize::from(u16::MAX);
-        let door = Door { key, settings: settings.clone(), arrive, seen: HashSet::new(), left };
+        let settings = settings.clone();
+        let door = Door { key, settings, arrive, seen: HashSet::new(), left, attach, attempt: 0 };
         self.doors.lock().expect("no panic under the lock").insert(session, door);
-        (arrivals, DoorKeeper { hub: self.clone(), session })
+        (Arrivals { streams, controls }, DoorKeeper { hub: self.clone(), session })
+    }
+
+    /// Lets in a control connection that takes a session up, if it proves the session's key; an attempt that was overtaken
+    /// on the way does not push a later one aside.
+    fn attach(&self, stream: TlsStream<TcpStream>, attach: Attach) -> Result<(), Box<TlsStream<TcpStream>>> {
+        let Ok(binding) = crate::tls::binding(&stream, &attach.session) else { return Err(Box::new(stream)) };
+        let mut doors = self.doors.lock().expect("no panic under the lock");
+        let Some(door) = doors.get_mut(&attach.session) else { return Err(Box::new(stream)) };
+        if attach.verify(&door.key, &binding).is_err() || attach.attempt <= door.attempt {
+            return Err(Box::new(stream));
+        }
+        door.attempt = attach.attempt;
+        // One that finds no place is closed, and comes again.
+        let _ = door.attach.try_send(Arrival { stream: Box::new(stream), attach, binding });
+        Ok(())
     }
 
     /// Finds the door of a stream that announces itself; a number is good once, so a stream cannot be played
@@ -190,10 +222,20 @@ async fn prove(
     let tls = acceptor.accept(stream).await.map_err(|e| format!("TLS: {e}"))?;
     let mut tls = TlsStream::Server(tls);
     match link::read(&mut tls, FRAME_MAX_UNAUTHENTICATED).await {
+        Ok(Control::Attach(attach)) => match hub.attach(tls, attach) {
+            Ok(()) => Ok(()),
+            Err(mut tls) => {
+                let why = "no session that is open is named, or its key is not proved".to_owned();
+                let refused = Control::Refused(Refusal { code: Code::Failed, text: why.clone() });
+                link::write(&mut *tls, &refused).await.map_err(|e: LinkError| crate::session::chain(&e))?;
+                let _ = tls.shutdown().await;
+                Err(why)
+            }
+        },
         Ok(Control::Hello(hello)) => controls
             .try_send(Controller { stream: tls, hello, from })
             .map_err(|_| "too many connections wait for a session".to_owned()),
-        Ok(_) => Err("it did not say hello first".to_owned()),
+        Ok(_) => Err("it neither said hello nor named a session".to_owned()),
         Err(error) => Err(crate::session::chain(&error)),
     }
 }

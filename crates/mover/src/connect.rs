@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use proto::control::{
-    Code, Control, Delegated, Hello, Open, Opened, Refusal, Settings, VERSION_MAX, VERSION_MIN, Welcome, negotiate,
+    Code, Control, Delegated, Hello, Open, Opened, Refusal, Settings, VERSION_MAX, VERSION_MIN, Welcome, Work,
+    negotiate,
 };
 use proto::hello::SessionKey;
 use proto::{RelPath, names};
@@ -17,8 +18,10 @@ use tokio::task::JoinSet;
 use tokio_rustls::{TlsConnector, TlsStream};
 
 use crate::accept::{CONTROLS_MAX, Hub, accept_all};
+use crate::link::lasting::{Lasting, Renewal};
 use crate::link::{self, Link, LinkError};
 use crate::net::open::connect as connect_tcp;
+use crate::redial::Redial;
 use crate::request::{Gone, Limits, Reach, Remote};
 use crate::server::Counters;
 use crate::session::SessionError;
@@ -27,7 +30,7 @@ use crate::session::streams::Ways;
 /// How long the handshake after TCP may take, if nobody wants to know sooner.
 pub(crate) const SHAKE: Duration = Duration::from_secs(15);
 /// Between an attempt to connect to one address of an agent and to the next.
-const STAGGER: Duration = Duration::from_millis(300);
+pub(crate) const STAGGER: Duration = Duration::from_millis(300);
 /// How long an agent may take to hear a message, and to answer what it is asked.
 const ANSWER: Duration = Duration::from_secs(60);
 /// Name and version of this program, for logs of the other end.
@@ -37,7 +40,9 @@ pub const PROGRAM: &str = concat!("longhaul ", env!("CARGO_PKG_VERSION"));
 pub struct Connected {
     stream: TlsStream<TcpStream>,
     ways: Way,
-    gone: Option<Gone>,
+    remote: Remote,
+    settings: Settings,
+    timeout: Duration,
 }
 
 enum Way {
@@ -75,7 +80,6 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
     if let Some(why) = remote.gone.as_ref().and_then(|gone| gone.borrow().clone()) {
         return Err(LinkError::Gone(why).into());
     }
-    let gone = remote.gone.clone();
     match &remote.reach {
         Reach::Connect(addresses) => {
             let (n, tcp) = first_to_answer(remote, addresses, settings, &limits.bind).await?;
@@ -90,7 +94,7 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
                 let own = n % from.len();
                 from.rotate_left(own);
             }
-            Ok(Connected { stream, ways: Way::Dial { to, from }, gone })
+            Ok(Connected::new(stream, Way::Dial { to, from }, remote, settings, limits))
         }
         Reach::Accept(listener) => {
             let (controls, mut arriving) = mpsc::channel(CONTROLS_MAX);
@@ -112,10 +116,10 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
             };
             let stream = tokio::select! {
                 stream = tokio::time::timeout(limits.timeout, wait) => stream.ok().flatten(),
-                why = ended(gone.clone()) => return Err(LinkError::Gone(why).into()),
+                why = ended(remote.gone.clone()) => return Err(LinkError::Gone(why).into()),
             };
             let lost = || LinkError::Lost(std::io::Error::other(format!("{} did not connect back", remote.label)));
-            Ok(Connected { stream: stream.ok_or_else(lost)?, ways: Way::Wait { hub, stop }, gone })
+            Ok(Connected::new(stream.ok_or_else(lost)?, Way::Wait { hub, stop }, remote, settings, limits))
         }
     }
 }
@@ -214,11 +218,24 @@ pub(crate) async fn hello(
 }
 
 impl Connected {
+    fn new(
+        stream: TlsStream<TcpStream>,
+        ways: Way,
+        remote: &Remote,
+        settings: &Settings,
+        limits: &Limits,
+    ) -> Connected {
+        let (remote, settings) = (remote.clone(), settings.clone());
+        Connected { stream, ways, remote, settings, timeout: limits.timeout }
+    }
+
     /// Asks for a session, for what the names pick; empty is everything.
     ///
     /// # Errors
     /// When the agent refuses, or the list of names is too long.
     pub async fn open(mut self, open: Open, names: &[RelPath]) -> Result<Session, SessionError> {
+        // The connection of a relayed copy carries events: it is not gone on with over another one.
+        let lasts = matches!(open.work, Work::Copy { .. } | Work::Memory { .. });
         let opened = match self.ask(open, names).await? {
             Control::Opened(opened) => opened,
             other => return Err(LinkError::Protocol(format!("unexpected answer {other:?}")).into()),
@@ -227,19 +244,28 @@ impl Connected {
         let rtt = rtt.map(|info| Duration::from_micros(info.rtt_us.into()));
         let failed = |e: rustls::Error| SessionError::Fatal(format!("deriving the session's key: {e}"));
         let key = crate::tls::session_key(&self.stream, &opened.session).map_err(failed)?;
-        let (ways, keep) = match self.ways {
+        let gone = self.remote.gone.clone();
+        let (ways, renewal, keep) = match self.ways {
             Way::Dial { mut to, from } => {
                 to.extend(opened.addresses.iter().filter_map(|a| a.parse::<SocketAddr>().ok()));
                 let mut seen = std::collections::HashSet::new();
                 to.retain(|a| seen.insert(*a));
-                (Ways::Dial { to, from }, None)
+                let redial = Redial::new(self.remote, &to, &from, self.settings, opened.session, rtt);
+                (Ways::Dial { to, from }, redial.renewal(), None)
             }
             Way::Wait { hub, stop } => {
                 let (arrivals, door) = hub.door(opened.session, key.clone(), &opened.settings);
-                (Ways::Wait(arrivals), Some(Keep { _door: door, _stop: stop }))
+                let keep = Keep { _door: door, _stop: stop };
+                (Ways::Wait(arrivals.streams), Renewal::Wait(arrivals.controls), Some(keep))
             }
         };
-        Ok(Session { link: Link::until(self.stream, self.gone), opened, key, rtt, ways, keep })
+        let link = if lasts {
+            let lasting = Lasting { session: opened.session, key: key.clone(), renewal, timeout: self.timeout };
+            Link::lasting(self.stream, lasting, gone)
+        } else {
+            Link::new(self.stream)
+        };
+        Ok(Session { link, opened, key, rtt, ways, keep })
     }
 
     /// Asks for a token that another agent can come with. It lasts as long as the link is open.

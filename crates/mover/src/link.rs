@@ -1,7 +1,10 @@
-//! The control connection: frames of [`Control`] messages over TLS, in both directions at once.
+//! The control connection: frames of [`Control`] messages over TLS, in both directions at once. That of a session outlives
+//! the connections that carry it ([`lasting`]).
+
+pub(crate) mod lasting;
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proto::control::{Control, Refusal};
 use proto::frame::{self, PREFIX};
@@ -9,6 +12,7 @@ use proto::limits::FRAME_MAX;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 
+use self::lasting::{Keeper, Lasting, Pulse};
 use crate::request::Gone;
 
 /// Messages waiting in either direction. The session stops producing at this number.
@@ -32,9 +36,6 @@ pub enum LinkError {
     /// Nothing was heard for too long.
     #[error("nothing was heard from the other end for {} s", .0.as_secs())]
     Silent(Duration),
-    /// The address that it goes over is dead, and another is not.
-    #[error("the path of the control connection is dead")]
-    Cut,
     /// What kept the other end alive is gone: connecting again is of no use.
     #[error("{0}")]
     Gone(String),
@@ -105,40 +106,40 @@ pub(crate) async fn ended(mut gone: Gone) -> String {
 pub struct Link {
     out: mpsc::Sender<Control>,
     inbox: mpsc::Receiver<Result<Control, LinkError>>,
-    /// The reader, what else tells, and last the writer.
+    /// Of a session's link.
+    pulse: Option<Pulse>,
+    /// What else tells, and last whoever writes.
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
 impl Link {
-    /// Takes over an authenticated connection to an end that lives only until it is `gone`. The link is lost soon after
-    /// that, even if no packet says so.
-    pub fn until(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, gone: Option<Gone>) -> Link {
+    /// Takes over the authenticated connection of a session, and goes on over another one when it is cut. If the other end
+    /// lives only until it is `gone`, the link is lost soon after that, even if no packet says so.
+    pub(crate) fn lasting(
+        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+        lasting: Lasting,
+        gone: Option<Gone>,
+    ) -> Link {
+        let (out, outbox) = mpsc::channel(QUEUE_MAX);
         let (arrived, inbox) = mpsc::channel(QUEUE_MAX);
-        let mut link = Link::with(stream, arrived.clone(), inbox);
+        let (keeper, pulse) = Keeper::new(Box::new(stream), lasting, outbox, arrived.clone());
+        let mut tasks = Vec::new();
         if let Some(gone) = gone {
-            let watcher = tokio::spawn(async move {
+            tasks.push(tokio::spawn(async move {
                 let why = ended(gone).await;
                 tokio::time::sleep(LAST_WORDS).await;
                 // A session that is over hears nothing more.
                 let _ = arrived.send(Err(LinkError::Gone(why))).await;
-            });
-            link.tasks.insert(0, watcher);
+            }));
         }
-        link
+        tasks.push(tokio::spawn(keeper.run()));
+        Link { out, inbox, pulse: Some(pulse), tasks }
     }
 
-    /// Takes over an authenticated connection.
+    /// Takes over an authenticated connection, and ends with it.
     pub fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Link {
-        let (arrived, inbox) = mpsc::channel(QUEUE_MAX);
-        Link::with(stream, arrived, inbox)
-    }
-
-    fn with(
-        stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-        arrived: mpsc::Sender<Result<Control, LinkError>>,
-        inbox: mpsc::Receiver<Result<Control, LinkError>>,
-    ) -> Link {
         let (mut from, mut to) = tokio::io::split(stream);
+        let (arrived, inbox) = mpsc::channel(QUEUE_MAX);
         let (out, mut outbox) = mpsc::channel::<Control>(QUEUE_MAX);
         let reader = tokio::spawn(async move {
             let mut body = Vec::new();
@@ -167,7 +168,7 @@ impl Link {
             }
             let _ = to.shutdown().await;
         });
-        Link { out, inbox, tasks: vec![reader, writer] }
+        Link { out, inbox, pulse: None, tasks: vec![reader, writer] }
     }
 
     /// A link that is closed: what stands where one was taken from.
@@ -175,13 +176,26 @@ impl Link {
     pub fn closed() -> Link {
         let (out, _) = mpsc::channel(1);
         let (_, inbox) = mpsc::channel(1);
-        Link { out, inbox, tasks: Vec::new() }
+        Link { out, inbox, pulse: None, tasks: Vec::new() }
     }
 
     /// True if a message can be sent without waiting.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.out.capacity() > 0
+    }
+
+    /// For how long something was heard from the other end again and again, be it that it lives: then a path works. `None`
+    /// if it is silent, or the link is of no session.
+    #[must_use]
+    pub fn alive_for(&self, now: Instant) -> Option<Duration> {
+        self.pulse.as_ref().and_then(|pulse| pulse.alive_for(now))
+    }
+
+    /// How often the session went on over another connection.
+    #[must_use]
+    pub fn times_attached(&self) -> u32 {
+        self.pulse.as_ref().map_or(0, Pulse::times_attached)
     }
 
     /// Sends a message; waits while the queue is full. A link that is lost swallows it: `recv` tells.

@@ -6,6 +6,7 @@ mod relay;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -27,7 +28,9 @@ use crate::connect::PROGRAM;
 use crate::ends::{Sources, Target};
 use crate::hook::Programs;
 use crate::hook::owed::OwedByJob;
+use crate::link::lasting::{Lasting, Renewal};
 use crate::link::{self, Link, LinkError};
+use crate::redial::Redial;
 use crate::request::{Reach, Remote};
 use crate::server::{Grant, Listener, ServeOptions};
 use crate::session::streams::Ways;
@@ -62,6 +65,13 @@ struct Server {
     /// Memory for lists of names, KiB.
     names: Arc<tokio::sync::Semaphore>,
     stop: watch::Receiver<bool>,
+}
+
+/// The driver, for an agent that connected back to it.
+struct Back {
+    remote: Remote,
+    /// Its addresses, the one that answered first.
+    to: Vec<SocketAddr>,
 }
 
 /// A command's copy has one session at each agent; where one agent is both ends and drives, these are apart.
@@ -181,13 +191,7 @@ impl Server {
     }
 
     /// One session, from what was asked for to its end.
-    async fn session(
-        &self,
-        mut stream: TlsStream<TcpStream>,
-        asked: Asked,
-        grant: Arc<dyn Grant>,
-        dial: Option<Vec<SocketAddr>>,
-    ) {
+    async fn session(&self, mut stream: TlsStream<TcpStream>, asked: Asked, grant: Arc<dyn Grant>, dial: Option<Back>) {
         let job = asked.open.job;
         let room = match self.room(JobKey::Moved(job)).await {
             Ok(room) => room,
@@ -195,11 +199,10 @@ impl Server {
         };
         match self.prepare(&stream, asked, grant, room.memory.bytes, room.stop.subscribe(), dial) {
             Err(why) => refuse(stream, why).await,
-            Ok(mut prepared) => {
+            Ok(prepared) => {
                 let owed = prepared.context.programs.owed.clone();
                 if link::write(&mut stream, &Control::Opened(prepared.opened.clone())).await.is_ok() {
-                    prepared.context.link = Link::new(stream);
-                    prepared.run().await;
+                    prepared.run(stream).await;
                 }
                 self.owed.lock().expect("no panic under the lock").keep(job, owed);
             }
@@ -239,7 +242,7 @@ impl Server {
         grant: Arc<dyn Grant>,
         memory_bytes: u64,
         stop: watch::Receiver<bool>,
-        dial: Option<Vec<SocketAddr>>,
+        dial: Option<Back>,
     ) -> Result<Prepared, Refusal> {
         let failed = |text: String| Refusal { code: Code::Failed, text };
         let mut session = [0; 16];
@@ -292,11 +295,17 @@ impl Server {
                 return Err(Refusal { code: Code::Denied, text });
             }
         };
-        let (ways, door) = match dial {
-            Some(to) => (Ways::Dial { to, from: self.options.limits.bind.clone() }, None),
+        let (ways, renewal, door) = match dial {
+            Some(Back { remote, to }) => {
+                let from = self.options.limits.bind.clone();
+                let plain = crate::net::open::plain_settings();
+                // It was not connected from one of these either.
+                let redial = Redial::new(remote, &to, &[], plain, session, rtt(stream));
+                (Ways::Dial { to, from }, redial.renewal(), None)
+            }
             None => {
                 let (arrivals, door) = self.hub.door(session, key.clone(), &settings);
-                (Ways::Wait(arrivals), Some(door))
+                (Ways::Wait(arrivals.streams), Renewal::Wait(arrivals.controls), Some(door))
             }
         };
         let context = Context {
@@ -319,7 +328,7 @@ impl Server {
             counters: self.options.counters.clone(),
             programs,
         };
-        Ok(Prepared { opened, context, work, _door: door, _names: names.memory })
+        Ok(Prepared { opened, context, renewal, work, _door: door, _names: names.memory })
     }
 
     /// The driver's wish within this agent's bounds.
@@ -386,8 +395,14 @@ pub async fn serve_connect(
     let server = Server::new(options, hub, 1, stop);
     let mut to = addresses;
     to.swap(0, n);
-    server.session(stream, asked, grant, Some(to)).await;
+    server.session(stream, asked, grant, Some(Back { remote, to })).await;
     Ok(())
+}
+
+/// Round trip of a connection, if the kernel says it.
+fn rtt(stream: &TlsStream<TcpStream>) -> Option<Duration> {
+    let info = sys::socket::tcp_info(stream.get_ref().0.as_fd()).ok()?;
+    Some(Duration::from_micros(info.rtt_us.into()))
 }
 
 fn busy(text: &str) -> Refusal {
@@ -457,6 +472,7 @@ impl Drop for Memory<'_> {
 struct Prepared {
     opened: Opened,
     context: Context,
+    renewal: Renewal,
     work: Ready,
     _door: Option<DoorKeeper>,
     _names: OwnedSemaphorePermit,
@@ -469,8 +485,10 @@ enum Ready {
 }
 
 impl Prepared {
-    async fn run(self) {
-        let context = self.context;
+    async fn run(self, stream: TlsStream<TcpStream>) {
+        let mut context = self.context;
+        let (session, key, timeout) = (context.session, context.key.clone(), context.limits.timeout);
+        context.link = Link::lasting(stream, Lasting { session, key, renewal: self.renewal, timeout }, None);
         let counters = context.counters.clone();
         let (result, end) = match self.work {
             Ready::Source { sources, options, reorder_chunks } => {

@@ -32,6 +32,8 @@ pub const TICK: Duration = Duration::from_millis(50);
 pub const SECOND: Duration = Duration::from_secs(1);
 /// Between two pings.
 pub const PING: Duration = Duration::from_secs(5);
+/// A path works on which the other end was heard for so long: what is lost on it was sent again by now.
+const WORKS: Duration = Duration::from_millis(1500);
 /// How long closing may take.
 pub const CLOSE: Duration = Duration::from_secs(5);
 /// How long parcels in flight may take to land when a session stops.
@@ -91,8 +93,7 @@ impl SessionError {
     #[must_use]
     pub fn is_network(&self) -> bool {
         match self {
-            SessionError::Link(LinkError::Lost(_) | LinkError::Silent(_) | LinkError::Cut)
-            | SessionError::Streams(_) => true,
+            SessionError::Link(LinkError::Lost(_) | LinkError::Silent(_)) | SessionError::Streams(_) => true,
             SessionError::Link(LinkError::Refused(r)) | SessionError::Abandoned(r) => r.code == Code::Stopping,
             _ => false,
         }
@@ -262,10 +263,16 @@ impl Wire {
         }
     }
 
-    /// For how long nothing was heard.
+    /// The other end is heard: whoever cannot open a stream to it need not wait for a path.
     #[must_use]
-    pub fn silent(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.heard)
+    pub fn is_heard(&self, now: Instant) -> bool {
+        self.link.alive_for(now).is_some()
+    }
+
+    /// A path to the other end works, and has for a while: a stream on which nothing comes back is on another one.
+    #[must_use]
+    pub fn has_path(&self, now: Instant) -> bool {
+        self.link.alive_for(now).is_some_and(|span| span >= WORKS)
     }
 
     /// Keeps the connection alive and notices when it is dead.

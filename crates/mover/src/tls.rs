@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use proto::attach::{BINDING_LABEL, Binding};
 use proto::hello::{EXPORTER_LABEL, SessionId, SessionKey};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
@@ -59,21 +60,32 @@ pub fn server_name() -> ServerName<'static> {
     ServerName::try_from("longhaul").expect("a valid name")
 }
 
-/// The session's key, exported from its control connection.
+/// The session's key, exported from its first control connection.
 ///
 /// # Errors
 /// When the handshake is not finished.
 pub fn session_key<S>(stream: &tokio_rustls::TlsStream<S>, session: &SessionId) -> Result<SessionKey, rustls::Error> {
+    exported(stream, EXPORTER_LABEL, session).map(SessionKey)
+}
+
+/// What binds the proofs of a session's further control connection to it.
+///
+/// # Errors
+/// When the handshake is not finished.
+pub fn binding<S>(stream: &tokio_rustls::TlsStream<S>, session: &SessionId) -> Result<Binding, rustls::Error> {
+    exported(stream, BINDING_LABEL, session).map(Binding)
+}
+
+fn exported<S>(
+    stream: &tokio_rustls::TlsStream<S>,
+    label: &[u8],
+    session: &SessionId,
+) -> Result<[u8; 32], rustls::Error> {
     let out = [0; 32];
-    let key = match stream {
-        tokio_rustls::TlsStream::Client(s) => {
-            s.get_ref().1.export_keying_material(out, EXPORTER_LABEL, Some(session))?
-        }
-        tokio_rustls::TlsStream::Server(s) => {
-            s.get_ref().1.export_keying_material(out, EXPORTER_LABEL, Some(session))?
-        }
-    };
-    Ok(SessionKey(key))
+    match stream {
+        tokio_rustls::TlsStream::Client(s) => s.get_ref().1.export_keying_material(out, label, Some(session)),
+        tokio_rustls::TlsStream::Server(s) => s.get_ref().1.export_keying_material(out, label, Some(session)),
+    }
 }
 
 /// Trusts a certificate by its fingerprint alone; the signature of the handshake is still checked, so the

@@ -53,7 +53,7 @@ pub enum HelloError {
     #[error("data stream of version {0}, this end speaks {STREAM_VERSION}")]
     Version(u16),
     /// The other end does not hold the key of the session.
-    #[error("the other end of a data stream does not hold the session's key")]
+    #[error("the other end of a connection does not hold the session's key")]
     Key,
     /// The accepting end says no; the number is its status.
     #[error("data stream refused: {}", status_text(*.0))]
@@ -188,7 +188,7 @@ impl Accepting {
     }
 }
 
-fn mac(key: &SessionKey, label: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+pub(crate) fn mac(key: &SessionKey, label: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     let key = hmac::Key::new(hmac::HMAC_SHA256, &key.0);
     let mut context = hmac::Context::with_key(&key);
     context.update(label);
@@ -196,7 +196,7 @@ fn mac(key: &SessionKey, label: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     context.sign().as_ref().try_into().expect("32 bytes")
 }
 
-fn verify(key: &SessionKey, label: &[u8], parts: &[&[u8]], tag: &[u8]) -> Result<(), HelloError> {
+pub(crate) fn verify(key: &SessionKey, label: &[u8], parts: &[&[u8]], tag: &[u8]) -> Result<(), HelloError> {
     let expected = mac(key, label, parts);
     aws_lc_rs::constant_time::verify_slices_are_equal(&expected, tag).map_err(|_| HelloError::Key)
 }

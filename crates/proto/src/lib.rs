@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod attach;
 pub mod chunk;
 pub mod control;
 pub mod destination;
@@ -21,6 +22,7 @@ pub mod limits;
 pub mod names;
 pub mod path;
 pub mod record;
+pub mod replay;
 pub mod seal;
 pub mod source;
 

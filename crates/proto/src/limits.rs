@@ -25,6 +25,10 @@ pub const PATH_MAX: usize = 4095;
 /// Bytes of one name, as Linux's `NAME_MAX`.
 pub const NAME_MAX: usize = 255;
 
+/// Bytes of control frames that an end of a session keeps until the other end has acknowledged them, where each counts 64
+/// more: at this number it sends no further one. An end that is sent more ends the session.
+pub const UNACKNOWLEDGED_BYTES_MAX: usize = 8 << 20;
+
 /// Entries of the manifest between "sent" and "done": the source stops scanning at this number.
 pub const OUTSTANDING_ENTRIES_MAX: usize = 64 << 10;
 /// Bytes of paths, targets and extended attributes of the same entries: the source stops scanning at this

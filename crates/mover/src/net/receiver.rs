@@ -47,6 +47,8 @@ pub struct Shared {
 
 enum Command {
     Add(Opened),
+    /// Close a stream that the sending end has given up.
+    Abandon(u16),
     Stop,
 }
 
@@ -78,6 +80,11 @@ impl RecvThread {
     /// Hands a stream to the thread.
     pub fn add(&self, stream: Opened) {
         self.command(Command::Add(stream));
+    }
+
+    /// Closes a stream that the sending end has given up.
+    pub fn abandon(&self, id: u16) {
+        self.command(Command::Abandon(id));
     }
 
     fn command(&self, command: Command) {
@@ -141,6 +148,7 @@ impl Loop {
             while let Ok(command) = self.inbox.try_recv() {
                 match command {
                     Command::Add(opened) => self.add(opened),
+                    Command::Abandon(id) => self.abandon(id),
                     Command::Stop => self.stopping = true,
                 }
             }
@@ -161,6 +169,15 @@ impl Loop {
             return;
         }
         self.streams.insert(id, Stream::new(opened, self.shared.protection));
+    }
+
+    fn abandon(&mut self, id: u16) {
+        let Some(stream) = self.streams.remove(&id) else { return };
+        // Its path is dead: there is nobody to take leave of.
+        if let Err(error) = sys::socket::set_reset_on_close(&stream.socket) {
+            tracing::debug!(%error, "closing without delay");
+        }
+        self.close(stream, Some("the sending end gave it up".to_owned()));
     }
 
     /// One turn for every stream that has something. True if one waits for a frame.

@@ -283,6 +283,7 @@ impl Session {
             Control::Bye(bye) => self.bye = Some(bye),
             Control::Refused(why) => return Err(LinkError::Refused(why).into()),
             Control::SetStreams(n) => self.receiving.as_mut().expect("receives until shutdown").set_streams(n),
+            Control::StreamLost(id) => self.receiving.as_mut().expect("receives until shutdown").abandon(id),
             Control::SetRate(_) => {}
             Control::Congestion(congestion) => self.end.outlook.congestion_told(&congestion).await?,
             other => return Err(LinkError::Protocol(format!("unexpected message {other:?}")).into()),
@@ -447,7 +448,7 @@ impl Session {
     async fn tick(&mut self) -> Result<(), SessionError> {
         let now = Instant::now();
         self.wire.tick(now).await?;
-        self.receiving.as_mut().expect("receives until shutdown").tick(now)?;
+        self.receiving.as_mut().expect("receives until shutdown").tick(now, &self.wire)?;
         let span = now.duration_since(self.last_second);
         if span >= SECOND {
             self.last_second = now;

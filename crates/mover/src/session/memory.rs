@@ -98,7 +98,9 @@ async fn send_until(
             _ = tick.tick() => {
                 let now = Instant::now();
                 wire.tick(now).await?;
-                sending.tick(now)?;
+                for id in sending.tick(now, wire)? {
+                    wire.link.send(Control::StreamLost(id)).await;
+                }
                 if now - last >= SECOND {
                     let telemetry = sending.second(&wire.peer, 0, &mut end.outlook);
                     last = now;
@@ -188,6 +190,7 @@ async fn receive_until(
                 Some(Control::Bye(Bye::Abandoned(why))) => return Err(SessionError::Abandoned(why)),
                 Some(Control::Refused(why)) => return Err(LinkError::Refused(why).into()),
                 Some(Control::SetStreams(n)) => receiving.set_streams(n),
+                Some(Control::StreamLost(id)) => receiving.abandon(id),
                 Some(Control::Congestion(congestion)) => end.outlook.congestion_told(&congestion).await?,
                 _ => {}
             },
@@ -205,7 +208,7 @@ async fn receive_until(
             _ = tick.tick() => {
                 let now = Instant::now();
                 wire.tick(now).await?;
-                receiving.tick(now)?;
+                receiving.tick(now, wire)?;
                 if now - last >= SECOND {
                     let span = now - last;
                     let telemetry = receiving.look(0, &mut end.outlook);

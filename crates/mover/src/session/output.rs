@@ -216,6 +216,7 @@ impl Session {
             Control::Bye(bye) => self.bye = Some(bye),
             Control::Refused(why) => return Err(LinkError::Refused(why).into()),
             Control::SetStreams(n) => self.receiving.set_streams(n),
+            Control::StreamLost(id) => self.receiving.abandon(id),
             Control::SetRate(_) => {}
             Control::Congestion(congestion) => end.outlook.congestion_told(&congestion).await?,
             other => return Err(LinkError::Protocol(format!("unexpected message {other:?}")).into()),
@@ -251,7 +252,7 @@ impl Session {
     async fn tick(&mut self, end: &mut End) -> Result<(), SessionError> {
         let now = Instant::now();
         self.wire.tick(now).await?;
-        self.receiving.tick(now)?;
+        self.receiving.tick(now, &self.wire)?;
         let span = now.duration_since(self.last_second);
         if span >= SECOND {
             self.last_second = now;

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::auto::Auto;
 use super::streams::{Streams, Ways};
-use super::{Context, NEWS_MAX, SessionError};
+use super::{Context, NEWS_MAX, SessionError, Wire};
 use crate::control::attribution::Limit;
 use crate::frame::{Frame, Pool};
 use crate::net::receiver::{RecvThread, Shared};
@@ -110,8 +110,16 @@ impl Receiving {
     ///
     /// # Errors
     /// When no stream can be opened.
-    pub fn tick(&mut self, now: Instant) -> Result<(), SessionError> {
-        self.streams.maintain(now)
+    pub fn tick(&mut self, now: Instant, wire: &Wire) -> Result<(), SessionError> {
+        self.streams.maintain(now, wire.is_heard(now))
+    }
+
+    /// The sending end has given a stream up, which nothing on its dead path would tell.
+    pub fn abandon(&mut self, id: u16) {
+        // The other end's word; a number that is not open is none of ours.
+        if self.streams.give_up(id, true) {
+            self.threads.iter().for_each(|t| t.abandon(id));
+        }
     }
 
     /// Changes the number of streams, as the user says. Ending surplus ones is the sender's part.

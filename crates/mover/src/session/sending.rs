@@ -12,7 +12,7 @@ use units::Rate;
 
 use super::auto::Auto;
 use super::streams::{Sample, Streams, Ways};
-use super::{Context, NEWS_MAX, SessionError};
+use super::{Context, NEWS_MAX, SessionError, Wire};
 use crate::control::pace::{Pacer, Reading};
 use crate::control::stall::{Look, Watch};
 use crate::frame::{Frame, Pool};
@@ -195,15 +195,16 @@ impl Sending {
         self.shared.stats.bytes.load(Ordering::Relaxed)
     }
 
-    /// Looks after streams and pacing.
+    /// Looks after streams and pacing. Gives the streams that are given up: the other end cannot see that.
     ///
     /// # Errors
     /// When no stream can be opened.
-    pub fn tick(&mut self, now: Instant) -> Result<(), SessionError> {
-        self.streams.maintain(now)?;
+    pub fn tick(&mut self, now: Instant, wire: &Wire) -> Result<Vec<u16>, SessionError> {
+        self.streams.maintain(now, wire.is_heard(now))?;
+        let mut given_up = Vec::new();
         if now.duration_since(self.watched_at) >= LOOK {
             self.watched_at = now;
-            self.watch(now);
+            given_up = self.watch(now, wire.has_path(now));
         }
         let mut paced = self.paced.lock().expect("no panic under the lock");
         // Counters of shorter spans are too coarse to learn from.
@@ -216,11 +217,11 @@ impl Sending {
             drop(paced);
             self.apply_pacing();
         }
-        Ok(())
+        Ok(given_up)
     }
 
-    /// Gives up streams on dead paths, and spreads streams over addresses that are good again.
-    fn watch(&mut self, now: Instant) {
+    /// Gives up streams on dead paths while another path works, and spreads streams over addresses that are good again.
+    fn watch(&mut self, now: Instant, has_path: bool) -> Vec<u16> {
         let looks: Vec<(u16, Look)> = self
             .streams
             .live()
@@ -230,15 +231,16 @@ impl Sending {
             })
             .collect();
         let stalled = self.watch.look(self.begin.elapsed(), &looks);
-        for id in stalled.streams {
-            if self.streams.give_up(id, stalled.others_get_on) {
-                self.threads.iter().for_each(|t| t.abandon(id));
-            }
+        let works = stalled.others_get_on || has_path;
+        let given_up: Vec<u16> = stalled.streams.into_iter().filter(|id| self.streams.give_up(*id, works)).collect();
+        for &id in &given_up {
+            self.threads.iter().for_each(|t| t.abandon(id));
         }
         if let Some(id) = self.streams.to_move(now) {
             tracing::debug!(stream = id, "moves to another address");
             self.threads.iter().for_each(|t| t.end(id));
         }
+        given_up
     }
 
     fn apply_pacing(&self) {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use proto::control::{Bye, Control, CopyOptions, DigestKind, Outcome, ToDestination, ToSource};
 use proto::source::{Finished, Job, Source};
@@ -40,9 +40,6 @@ pub fn small_max(chunk_size: u32) -> u32 {
 
 /// Digests that are to be computed by reading again; the scan waits at this number.
 const LATE_MAX: usize = 4096;
-/// How long the other end may be silent when the address that it is reached by is dead and another is not. It says how it is
-/// doing each second.
-const CUT: Duration = Duration::from_millis(1500);
 
 /// What a source session is given beside the context.
 pub struct Setup {
@@ -551,11 +548,9 @@ impl Session {
     async fn tick(&mut self) -> Result<(), SessionError> {
         let now = Instant::now();
         self.wire.tick(now).await?;
-        // What the control connection is to say would wait until its path is back: a new one goes another way.
-        if self.wire.silent(now) > CUT && self.sending.streams.control_is_cut() {
-            return Err(LinkError::Cut.into());
+        for id in self.sending.tick(now, &self.wire)? {
+            self.wire.link.send(Control::StreamLost(id)).await;
         }
-        self.sending.tick(now)?;
         if now.duration_since(self.last_second) >= SECOND {
             self.second(now).await;
         }

@@ -75,6 +75,8 @@ pub struct Streams {
     next_id: u16,
     failures: u32,
     last_failure: String,
+    /// The control connection works.
+    is_heard: bool,
     /// Streams that ended otherwise than in good order.
     lost: u32,
     /// Segments sent again on streams that are closed.
@@ -162,6 +164,7 @@ impl Streams {
             next_id: 0,
             failures: 0,
             last_failure: String::new(),
+            is_heard: true,
             lost: 0,
             closed_retransmits: 0,
             ended: Sample::default(),
@@ -194,7 +197,7 @@ impl Streams {
                         Err(error) => {
                             let is_news = !addresses.is_bad(way);
                             addresses.refused(way, Instant::now());
-                            self.failures += u32::from(self.live.is_empty());
+                            self.failures += u32::from(self.live.is_empty() && self.is_heard);
                             self.last_failure = super::chain(&error);
                             if is_news {
                                 tracing::warn!(error = %self.last_failure, "a data stream could not be opened");
@@ -216,8 +219,10 @@ impl Streams {
     /// Opens what is missing, if this end connects, and tries again what was dead.
     ///
     /// # Errors
-    /// When none is open and opening fails again and again.
-    pub fn maintain(&mut self, now: Instant) -> Result<(), SessionError> {
+    /// When none is open and opening fails again and again, though the other end is heard: else no path to it works, and
+    /// the control connection says how long that is waited for.
+    pub fn maintain(&mut self, now: Instant, is_heard: bool) -> Result<(), SessionError> {
+        self.is_heard = is_heard;
         let Source::Dial(addresses) = &mut self.source else { return Ok(()) };
         if self.live.is_empty() && self.failures >= FAILURES_MAX {
             return Err(SessionError::Streams(self.last_failure.clone()));
@@ -276,13 +281,6 @@ impl Streams {
         }
         let crowded = addresses.crowded(now)?;
         self.live.iter().rev().find(|(_, live)| live.way == Some(crowded) && !live.stalled).map(|(id, _)| *id)
-    }
-
-    /// The address that the control connection goes over is dead, and there is another.
-    #[must_use]
-    pub fn control_is_cut(&self) -> bool {
-        // The address that answered first is the first.
-        matches!(&self.source, Source::Dial(addresses) if addresses.is_bad(0) && addresses.has_another(0))
     }
 
     /// Streams open.

@@ -9,6 +9,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use proto::attach::{Attach, BINDING_LABEL, Binding};
+use proto::control::Control;
 use proto::hello::{Accepting, Connecting, EXPORTER_LABEL, SessionKey};
 use proto::journal;
 use proto::record::{CHECK, Header, Kind, LAST};
@@ -102,7 +104,7 @@ fn limits_are_written_down() {
         FRAME_MAX_UNAUTHENTICATED PATH_MAX NAME_MAX OUTSTANDING_ENTRIES_MAX OUTSTANDING_ENTRY_BYTES_MAX ENTRY_BYTES_MAX
         PAGE_ENTRIES_MAX PAGE_BYTES_MAX NAMES_MAX NAMES_BYTES_MAX REPAIRS_PER_PARCEL_MAX RESTARTS_PER_FILE_MAX PARCELS_UNLANDED_MAX
         REASON_BYTES_MAX CONGESTION_CHARS_MAX DIGEST_CHARS_MAX WOULD_DELETE_MAX DELETE_NAMES_BYTES_MAX FAILED_NAMES_MAX
-        CHUNK_RANGES_MAX EVENTS_BYTES_MAX RELAY_ADDRESSES_MAX DISKS_MAX
+        CHUNK_RANGES_MAX EVENTS_BYTES_MAX RELAY_ADDRESSES_MAX DISKS_MAX UNACKNOWLEDGED_BYTES_MAX
     );
     let docs = docs();
     for (name, value) in known {
@@ -119,6 +121,25 @@ fn grouped(number: u64) -> String {
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().map(|g| std::str::from_utf8(g).expect("digits")).collect();
     groups.join(",")
+}
+
+/// The proofs of a connection that takes up a session: what goes over it, and the label of its binding.
+#[test]
+fn attaching() {
+    let (key, binding) = (SessionKey([0x22; 32]), Binding([0x66; 32]));
+    let attach = Attach::new(&key, &binding, [0x33; 16], 1, 300);
+    let attached = attach.answer(&key, &binding, 70_000);
+    let frame = |message: &Control| {
+        let mut bytes = Vec::new();
+        proto::frame::encode(message, &mut bytes);
+        bytes
+    };
+    let samples = [
+        ("binding label", BINDING_LABEL.to_vec()),
+        ("Attach", frame(&Control::Attach(attach))),
+        ("Attached", frame(&Control::Attached(attached))),
+    ];
+    check("attach", samples.into_iter().map(|(name, bytes)| (name.to_owned(), bytes)).collect());
 }
 
 /// Compares with the stored bytes, and what `docs/protocol.md` quotes of them too.

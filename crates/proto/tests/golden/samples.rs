@@ -1,6 +1,7 @@
 //! One of everything. The functions without a use keep the lists complete: a new variant does not compile
 //! until it is named there, and then it belongs in the list above.
 
+use proto::attach::{Attach, Attached};
 use proto::control::{
     Bye, Code, Congestion, Control, CopyOptions, Delegated, DigestKind, Direction, FileEnd, FilterRule, FlowLabel,
     Hello, Open, Opened, Outcome, Overwrite, Peer, Refusal, Relay, Settings, StorageIo, Telemetry, ToDestination,
@@ -54,7 +55,15 @@ fn session() -> Vec<(&'static str, Control)> {
         ("Delegated", Control::Delegated(Delegated { token: "t0k3n".into(), grace_ms: 120_000 })),
         ("Names", Control::Names(names.clone())),
         ("Congestion", Control::Congestion(congestion())),
+        ("Attach", Control::Attach(attach())),
+        ("Attached", Control::Attached(Attached { received: 300, proof: [0xf6; 32] })),
+        ("Received", Control::Received(300)),
+        ("StreamLost", Control::StreamLost(5)),
     ]
+}
+
+fn attach() -> Attach {
+    Attach { session: [0xc3; 16], attempt: 1, received: 70_000, proof: [0xf6; 32] }
 }
 
 fn congestion() -> Congestion {
@@ -231,6 +240,7 @@ fn listed(message: &Control) {
         Control::Destination(ToSource::WouldDelete(_) | ToSource::Warning(_) | ToSource::Window(_)) => {}
         Control::Telemetry(_) | Control::SetRate(_) | Control::SetStreams(_) => {}
         Control::Ping(_) | Control::Pong(_) | Control::Congestion(_) | Control::Names(_) => {}
+        Control::Attach(_) | Control::Attached(_) | Control::Received(_) | Control::StreamLost(_) => {}
         Control::Bye(Bye::Done | Bye::Abandoned(_)) => {}
     }
 }

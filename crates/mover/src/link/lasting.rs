@@ -1,0 +1,535 @@
+//! A control connection of a session, and the ones after it: when one is cut, the end that connected connects again, both
+//! ends say what they have, and the session goes on. It notices nothing but the pause.
+//!
+//! One task has all of it. While a connection is in force a second one reads from it.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use proto::attach::{Attach, Binding};
+use proto::control::Control;
+use proto::frame;
+use proto::hello::{SessionId, SessionKey};
+use proto::limits::{FRAME_MAX, FRAME_MAX_UNAUTHENTICATED};
+use proto::replay::{ReceiveBuffer, ReplayError, SendBuffer};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, WriteHalf};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+
+use super::{LinkError, lost, read, read_into, write};
+
+/// Between two looks at the clock; also how long the other end waits at most to hear what was taken.
+const LOOK: Duration = Duration::from_millis(100);
+/// Something is said at least so often, so that the other end knows of the path.
+const HEARTBEAT: Duration = Duration::from_millis(500);
+/// A connection is cut on which nothing was heard for so long: three words were missed, or were lost and sent again
+/// twice.
+pub(super) const SILENCE: Duration = Duration::from_millis(1500);
+/// Between the begins of two attempts to connect again that came to nothing.
+pub(crate) const AGAIN: Duration = Duration::from_secs(1);
+/// How long the other end may take to answer that it has the session.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long a session is kept whose connection the other end's host has closed: if the program there lives it comes again
+/// at once, and if it was killed its next one wants the destination, for which it waits a little longer than this.
+pub(super) const CLOSED: Duration = Duration::from_secs(2);
+/// Bytes written at once.
+const BURST: usize = 64 << 10;
+/// Messages that are read ahead.
+const READ_AHEAD: usize = 16;
+
+/// A connection, whatever carries it.
+pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
+
+/// A connection with what binds proofs to it.
+pub(crate) type Bound = (Box<dyn Io>, Binding);
+
+/// Connects to the other end, however long that takes. It fails only if nobody is there any more.
+pub(crate) type Dial = Box<dyn Fn() -> Pin<Box<dyn Future<Output = io::Result<Bound>> + Send>> + Send + Sync>;
+
+/// A connection that the other end opened to take the session up; its proof is right.
+pub(crate) struct Arrival {
+    pub(crate) stream: Box<dyn Io>,
+    pub(crate) attach: Attach,
+    pub(crate) binding: Binding,
+}
+
+/// How the connection after this one comes about.
+pub(crate) enum Renewal {
+    /// This end connects.
+    Dial(Dial),
+    /// The other end does.
+    Wait(mpsc::Receiver<Arrival>),
+}
+
+/// What a session's link is set up with.
+pub(crate) struct Lasting {
+    pub(crate) session: SessionId,
+    pub(crate) key: SessionKey,
+    pub(crate) renewal: Renewal,
+    /// How long nothing may be heard before the link is lost.
+    pub(crate) timeout: Duration,
+}
+
+/// What the session can see of its link.
+#[derive(Debug, Clone)]
+pub(super) struct Pulse(Arc<Mutex<Beat>>);
+
+#[derive(Debug)]
+struct Beat {
+    heard: Instant,
+    /// Since when it was never silent for long.
+    since: Instant,
+    attached: u32,
+}
+
+impl Pulse {
+    fn new(now: Instant) -> Pulse {
+        Pulse(Arc::new(Mutex::new(Beat { heard: now, since: now, attached: 0 })))
+    }
+
+    fn heard(&self, now: Instant) {
+        let mut beat = self.0.lock().expect("no panic under the lock");
+        if now.saturating_duration_since(beat.heard) > SILENCE {
+            beat.since = now;
+        }
+        beat.heard = now;
+    }
+
+    fn attached(&self, now: Instant) {
+        let mut beat = self.0.lock().expect("no panic under the lock");
+        (beat.heard, beat.since, beat.attached) = (now, now, beat.attached + 1);
+    }
+
+    /// For how long something was heard again and again; `None` if it is silent.
+    pub(super) fn alive_for(&self, now: Instant) -> Option<Duration> {
+        let beat = self.0.lock().expect("no panic under the lock");
+        let is_alive = now.saturating_duration_since(beat.heard) <= SILENCE;
+        is_alive.then(|| now.saturating_duration_since(beat.since))
+    }
+
+    /// How often the session was taken up over another connection.
+    pub(super) fn times_attached(&self) -> u32 {
+        self.0.lock().expect("no panic under the lock").attached
+    }
+}
+
+/// What is written on a connection.
+struct Out {
+    to: WriteHalf<Box<dyn Io>>,
+    bytes: Vec<u8>,
+    written: usize,
+    flushed: bool,
+    /// Writing failed: reading will too, and tells more.
+    broken: bool,
+}
+
+impl Out {
+    fn is_idle(&self) -> bool {
+        self.written == self.bytes.len() && self.flushed
+    }
+
+    /// Writes on; waits for ever when there is nothing to write. Cancel safe.
+    async fn write(&mut self) -> io::Result<()> {
+        if self.broken || self.is_idle() {
+            return std::future::pending().await;
+        }
+        if self.written < self.bytes.len() {
+            let n = self.to.write(&self.bytes[self.written..]).await?;
+            if n == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            self.written += n;
+            return Ok(());
+        }
+        self.to.flush().await?;
+        self.flushed = true;
+        Ok(())
+    }
+
+    fn push(&mut self, bytes: &[u8]) {
+        if self.written == self.bytes.len() {
+            self.bytes.clear();
+            self.written = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.flushed = false;
+    }
+}
+
+/// What was read: a message and the bytes of its frame.
+type Arrived = Result<(Control, usize), LinkError>;
+
+/// A connection in force.
+struct Connection {
+    out: Out,
+    frames: mpsc::Receiver<Arrived>,
+    /// Ended with the connection.
+    _reader: JoinSet<()>,
+}
+
+impl Connection {
+    fn new(stream: Box<dyn Io>) -> Connection {
+        let (mut from, to) = tokio::io::split(stream);
+        let (arrived, frames) = mpsc::channel(READ_AHEAD);
+        let mut reader = JoinSet::new();
+        reader.spawn(async move {
+            let mut body = Vec::new();
+            loop {
+                let message = read_into(&mut from, FRAME_MAX, &mut body).await;
+                let over = message.is_err();
+                if arrived.send(message.map(|message| (message, body.len()))).await.is_err() || over {
+                    break;
+                }
+            }
+        });
+        let out = Out { to, bytes: Vec::new(), written: 0, flushed: true, broken: false };
+        Connection { out, frames, _reader: reader }
+    }
+}
+
+/// What the task woke up for.
+enum Wake {
+    Send(Option<Control>),
+    Arrived(Arrived),
+    Wrote(io::Result<()>),
+    /// The session takes another message.
+    Room,
+    Attach(Arrival),
+    Dialed(io::Result<Bound>),
+    Look,
+}
+
+/// The task of a link.
+pub(super) struct Keeper {
+    session: SessionId,
+    key: SessionKey,
+    renewal: Renewal,
+    timeout: Duration,
+    outbox: mpsc::Receiver<Control>,
+    inbox: mpsc::Sender<Result<Control, LinkError>>,
+    send: SendBuffer,
+    receive: ReceiveBuffer<Control>,
+    connection: Option<Connection>,
+    dialing: JoinSet<io::Result<Bound>>,
+    dialed: Option<Instant>,
+    attempt: u32,
+    heard: Instant,
+    wrote: Instant,
+    /// The other end's host has closed the connection: when, and how that was seen.
+    closed: Option<(Instant, LinkError)>,
+    /// The other end said goodbye.
+    over: bool,
+    /// The session says nothing more.
+    closing: bool,
+    pulse: Pulse,
+}
+
+impl Keeper {
+    pub(super) fn new(
+        stream: Box<dyn Io>,
+        lasting: Lasting,
+        outbox: mpsc::Receiver<Control>,
+        inbox: mpsc::Sender<Result<Control, LinkError>>,
+    ) -> (Keeper, Pulse) {
+        let Lasting { session, key, renewal, timeout } = lasting;
+        let now = Instant::now();
+        let pulse = Pulse::new(now);
+        let keeper = Keeper {
+            session,
+            key,
+            renewal,
+            timeout,
+            outbox,
+            inbox,
+            send: SendBuffer::default(),
+            receive: ReceiveBuffer::default(),
+            connection: Some(Connection::new(stream)),
+            dialing: JoinSet::new(),
+            dialed: None,
+            attempt: 0,
+            heard: now,
+            wrote: now,
+            closed: None,
+            over: false,
+            closing: false,
+            pulse: pulse.clone(),
+        };
+        (keeper, pulse)
+    }
+
+    /// Keeps the link until the session has closed it, or it is lost.
+    pub(super) async fn run(mut self) {
+        if let Err(error) = self.keep().await {
+            let (inbox, is_heard) = (self.inbox.clone(), !self.closing);
+            // Whoever waits for room is to see that it is lost.
+            drop(self);
+            if is_heard {
+                let _ = inbox.send(Err(error)).await;
+            }
+        }
+    }
+
+    async fn keep(&mut self) -> Result<(), LinkError> {
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            if self.closing {
+                // Nobody listens any more; what comes counts as taken.
+                while self.receive.poll_message().is_some() {}
+                if self.is_closed() {
+                    if let Some(connection) = &mut self.connection {
+                        let _ = connection.out.to.shutdown().await;
+                    }
+                    return Ok(());
+                }
+            }
+            self.fill(false);
+            match self.wake(&mut look).await {
+                Wake::Send(Some(message)) => self.push(&message),
+                Wake::Send(None) => self.closing = true,
+                Wake::Arrived(Ok((message, bytes))) => self.hear(message, bytes)?,
+                Wake::Arrived(Err(error)) => self.cut(error).await?,
+                Wake::Wrote(result) => {
+                    if let (Some(connection), Err(_)) = (&mut self.connection, result) {
+                        connection.out.broken = true;
+                    }
+                }
+                Wake::Room => {
+                    if let Some(message) = self.receive.poll_message() {
+                        // Nobody else sends, so there is room; a session that is gone takes nothing.
+                        let _ = self.inbox.try_send(Ok(message));
+                    }
+                }
+                Wake::Attach(arrival) => self.accept(arrival)?,
+                Wake::Dialed(Ok(bound)) => self.attach(bound).await?,
+                Wake::Dialed(Err(error)) => return Err(LinkError::Lost(error)),
+                Wake::Look => self.look(Instant::now())?,
+            }
+        }
+    }
+
+    /// Waits for whatever is next. Cancel safe.
+    async fn wake(&mut self, look: &mut tokio::time::Interval) -> Wake {
+        let Keeper { outbox, inbox, connection, renewal, dialing, .. } = self;
+        let (frames, out) = match connection {
+            Some(Connection { frames, out, .. }) => (Some(frames), Some(out)),
+            None => (None, None),
+        };
+        let arrived = async {
+            match frames {
+                // A reader that has told why it ended is not asked again.
+                Some(frames) => frames.recv().await.unwrap_or_else(|| Err(lost(io::ErrorKind::UnexpectedEof.into()))),
+                None => std::future::pending().await,
+            }
+        };
+        let wrote = async {
+            match out {
+                Some(out) => out.write().await,
+                None => std::future::pending().await,
+            }
+        };
+        let attach = async {
+            if let Renewal::Wait(arrivals) = renewal
+                && let Some(arrival) = arrivals.recv().await
+            {
+                return arrival;
+            }
+            std::future::pending().await
+        };
+        let (may_send, has_mail) = (!self.closing && self.send.has_room(), !self.receive.is_empty());
+        tokio::select! {
+            message = outbox.recv(), if may_send => Wake::Send(message),
+            arrived = arrived => Wake::Arrived(arrived),
+            result = wrote => Wake::Wrote(result),
+            Ok(_) = inbox.reserve(), if has_mail => Wake::Room,
+            arrival = attach => Wake::Attach(arrival),
+            Some(dialed) = dialing.join_next(), if !dialing.is_empty() => match dialed {
+                Ok(dialed) => Wake::Dialed(dialed),
+                // Called off: something was heard after all.
+                Err(_) => Wake::Look,
+            },
+            _ = look.tick() => Wake::Look,
+        }
+    }
+
+    /// True if nothing is left to say, or nobody to say it to. What the other end was told before it said goodbye itself
+    /// need not be acknowledged: it hears nothing more.
+    fn is_closed(&self) -> bool {
+        let Some(Connection { out, .. }) = &self.connection else { return self.over };
+        self.send.is_written() && out.is_idle() && (self.over || self.send.is_empty())
+    }
+
+    fn push(&mut self, message: &Control) {
+        let mut bytes = Vec::new();
+        frame::encode(message, &mut bytes);
+        self.send.push(bytes);
+    }
+
+    /// Gives the connection something to write if it has nothing; with `tell` at least what was taken.
+    fn fill(&mut self, tell: bool) {
+        let Some(Connection { out, .. }) = &mut self.connection else { return };
+        if out.written < out.bytes.len() || out.broken {
+            return;
+        }
+        if tell || self.receive.is_due() || (self.receive.is_untold() && !self.send.is_written()) {
+            let mut bytes = Vec::new();
+            frame::encode(&Control::Received(self.receive.tell()), &mut bytes);
+            out.push(&bytes);
+        }
+        while out.bytes.len() - out.written < BURST
+            && let Some(frame) = self.send.poll_frame()
+        {
+            out.push(frame);
+        }
+        if out.written < out.bytes.len() {
+            self.wrote = Instant::now();
+        }
+    }
+
+    /// A message arrived.
+    fn hear(&mut self, message: Control, bytes: usize) -> Result<(), LinkError> {
+        self.heard = Instant::now();
+        self.pulse.heard(self.heard);
+        // The path was only slow.
+        self.dialing.abort_all();
+        match message {
+            Control::Received(received) => self.send.handle_received(received).map_err(breach),
+            Control::Attach(_) | Control::Attached(_) => {
+                Err(LinkError::Protocol("a session was taken up in the middle of a connection".to_owned()))
+            }
+            message => {
+                let is_last = matches!(message, Control::Bye(_) | Control::Refused(_));
+                self.receive.handle_message(message, bytes).map_err(breach)?;
+                if is_last {
+                    self.over = true;
+                    self.fill(true);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The connection has ended.
+    async fn cut(&mut self, error: LinkError) -> Result<(), LinkError> {
+        let LinkError::Lost(cause) = error else { return Err(error) };
+        self.connection = None;
+        if self.over {
+            while let Some(message) = self.receive.poll_message() {
+                // A session that is gone takes nothing.
+                let _ = self.inbox.send(Ok(message)).await;
+            }
+            return Err(LinkError::Lost(cause));
+        }
+        tracing::warn!(error = %cause, "the control connection was cut; the session waits for another");
+        match &self.renewal {
+            Renewal::Dial(_) => self.dial(Instant::now()),
+            Renewal::Wait(_) => {
+                use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+                let is_closed =
+                    matches!(cause.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe);
+                self.closed = is_closed.then(|| (Instant::now(), LinkError::Lost(cause)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins to connect again, if it does not already and the last time is long enough ago.
+    fn dial(&mut self, now: Instant) {
+        let Renewal::Dial(dial) = &self.renewal else { return };
+        let is_soon = self.dialed.is_some_and(|before| now.duration_since(before) < AGAIN);
+        if self.dialing.is_empty() && !is_soon {
+            self.dialed = Some(now);
+            self.dialing.spawn(dial());
+        }
+    }
+
+    /// Takes the session up over a connection that this end has opened.
+    async fn attach(&mut self, (mut stream, binding): Bound) -> Result<(), LinkError> {
+        // What would still arrive on the connection before is not counted, and comes again.
+        self.connection = None;
+        self.attempt += 1;
+        let attach = Attach::new(&self.key, &binding, self.session, self.attempt, self.receive.detach());
+        let exchange = async {
+            write(&mut stream, &Control::Attach(attach.clone())).await?;
+            read(&mut stream, FRAME_MAX_UNAUTHENTICATED).await
+        };
+        let answer = match tokio::time::timeout(ANSWER, exchange).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "taking up the session");
+                return Ok(());
+            }
+            Err(_) => return Ok(()),
+        };
+        match answer {
+            Control::Attached(attached) if attached.verify(&self.key, &binding, &attach).is_ok() => {
+                self.send.handle_attached(attached.received).map_err(breach)?;
+                self.resume(stream);
+                Ok(())
+            }
+            Control::Refused(_) => {
+                let text = "the other end does not have the session any more";
+                Err(LinkError::Lost(io::Error::new(io::ErrorKind::NotConnected, text)))
+            }
+            _ => Err(LinkError::Protocol("a session was not taken up as it should be".to_owned())),
+        }
+    }
+
+    /// The other end takes the session up.
+    fn accept(&mut self, arrival: Arrival) -> Result<(), LinkError> {
+        let Arrival { stream, attach, binding } = arrival;
+        self.connection = None;
+        let received = self.receive.detach();
+        self.send.handle_attached(attach.received).map_err(breach)?;
+        let mut answer = Vec::new();
+        frame::encode(&Control::Attached(attach.answer(&self.key, &binding, received)), &mut answer);
+        self.closed = None;
+        self.resume(stream);
+        if let Some(connection) = &mut self.connection {
+            connection.out.push(&answer);
+        }
+        Ok(())
+    }
+
+    fn resume(&mut self, stream: Box<dyn Io>) {
+        let now = Instant::now();
+        self.connection = Some(Connection::new(stream));
+        (self.heard, self.wrote) = (now, now);
+        self.pulse.attached(now);
+        tracing::info!("the session goes on over another control connection");
+    }
+
+    /// Looks at the clock.
+    fn look(&mut self, now: Instant) -> Result<(), LinkError> {
+        if self.receive.is_untold() || now.duration_since(self.wrote) >= HEARTBEAT {
+            self.fill(true);
+        }
+        if let Some((at, _)) = &self.closed
+            && now.duration_since(*at) > CLOSED
+        {
+            return Err(self.closed.take().map_or(LinkError::Silent(self.timeout), |(_, error)| error));
+        }
+        let unread = self.connection.as_ref().is_some_and(|connection| !connection.frames.is_empty());
+        let silence = if unread { Duration::ZERO } else { now.duration_since(self.heard) };
+        if silence > self.timeout {
+            return Err(LinkError::Silent(self.timeout));
+        }
+        if self.connection.is_none() || silence > SILENCE {
+            self.dial(now);
+        }
+        Ok(())
+    }
+}
+
+fn breach(error: ReplayError) -> LinkError {
+    LinkError::Protocol(error.to_string())
+}
+
+#[cfg(test)]
+mod tests;

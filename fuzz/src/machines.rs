@@ -55,7 +55,7 @@ pub fn source(data: &[u8]) {
                 machine.handle_read(parcel, item, read(&mut input));
             }
             source_op::SENT => machine.handle_sent(input.byte().into(), u16::from(input.byte() % 4)),
-            source_op::LOST => machine.handle_stream_lost(u16::from(input.byte() % 4)),
+            source_op::LOST => machine.handle_stream_ended(u16::from(input.byte() % 4), &[input.byte().into()]),
             source_op::COMPARED => machine.handle_compared(input.byte().into(), Ok(input.byte() % 2 == 1)),
             source_op::FAIL => machine.fail(input.byte().into(), "no".into()),
             source_op::ENTRY => {

@@ -86,7 +86,7 @@ fn source() -> Vec<u8> {
         ])),
         [src::JOB, src::READ, 0, 3, src::SENT, 0, 1].repeat(4),
         message(ToSource::Repair(0)),
-        vec![src::LOST, 1, src::JOB, src::READ, 0, 3, src::JOB, src::READ, 0, 0, 20],
+        vec![src::LOST, 1, 0, src::JOB, src::READ, 0, 3, src::JOB, src::READ, 0, 0, 20],
         vec![src::ENTRY, 4, src::JOB, src::READ, 0, 1, 0, src::FAIL, 2, src::POLL, src::POLL],
         message(ToSource::Landed(vec![0, 1, 2])),
         message(ToSource::Wants(vec![(4, want(0, Wanted::IfDiffers([1; 32])))])),

@@ -37,6 +37,8 @@ pub enum NetEvent {
         id: u16,
         /// Why.
         why: Option<String>,
+        /// Of a receiving end: the parcels that came over it last, whole; more than can wait to be written are not named.
+        arrived: Vec<u64>,
     },
     /// A parcel begins to be sent on a stream.
     Sending {

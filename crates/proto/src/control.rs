@@ -79,6 +79,14 @@ pub enum Control {
     Received(u64),
     /// The sending end has given up a data stream: nothing came back on it.
     StreamLost(u16),
+    /// The receiving end reads nothing more from a data stream, however it ended.
+    StreamEnded {
+        /// Its number.
+        stream: u16,
+        /// The parcels that came over it last, whole and sound: they need not be sent again. At most
+        /// [`ARRIVED_PARCELS_MAX`](crate::limits::ARRIVED_PARCELS_MAX), and as many as may not have landed.
+        arrived: Vec<u64>,
+    },
 }
 
 /// First message.

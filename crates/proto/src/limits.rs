@@ -58,6 +58,10 @@ pub const RESTARTS_PER_FILE_MAX: u8 = 3;
 /// smallest size that is 16 GiB in flight, 320 ms of 400 Gb/s.
 pub const PARCELS_UNLANDED_MAX: usize = 64 << 10;
 
+/// Parcels that a destination names as arrived when a stream ends: each has one of its buffers until it has landed, and
+/// there are no more. A source that is told of more ends the session.
+pub const ARRIVED_PARCELS_MAX: usize = 4096;
+
 /// Disks that one end tells apart; further ones share the numbers of those. A source that is told of another one ends
 /// the session.
 pub const DISKS_MAX: u8 = 16;

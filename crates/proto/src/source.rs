@@ -535,9 +535,14 @@ impl Source {
         }
     }
 
-    /// A stream died: what it carried and has not landed is read and sent again. A stream that this end closed
-    /// in good order has died too, if the other end did not close it in good order after that.
-    pub fn handle_stream_lost(&mut self, stream: u16) {
+    /// A stream has ended at both ends: what it carried, has not landed and has not `arrived` is read and sent again. What
+    /// has arrived will land, or is asked for again.
+    pub fn handle_stream_ended(&mut self, stream: u16, arrived: &[u64]) {
+        for id in arrived {
+            if let Some(parcel) = self.parcels.get_mut(id).filter(|p| p.stream == Some(stream)) {
+                parcel.stream = None;
+            }
+        }
         let lost: Vec<u64> = self.parcels.iter().filter(|(_, p)| p.stream == Some(stream)).map(|(&id, _)| id).collect();
         for id in lost {
             self.send_again(id);

@@ -3,7 +3,7 @@
 //! The payload of a record is received straight into its place in a frame, checked or opened there while it
 //! is in the core's cache, and the frame goes to the writers when its parcel is complete.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, IoSliceMut};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use proto::limits::RECORD_PAYLOAD_MAX;
+use proto::limits::{ARRIVED_PARCELS_MAX, RECORD_PAYLOAD_MAX};
 use proto::record::{HEADER, HEADER_COVERED, Header, Kind};
 use proto::seal::{CheckError, Protection, Sealer};
 use sys::poll::{Epoll, Event, Interest, Waker};
@@ -165,7 +165,7 @@ impl Loop {
         let id = opened.id;
         if let Err(error) = self.epoll.add(opened.socket.as_ref(), u64::from(id), Interest::READ.edge()) {
             let why = Some(format!("watching the socket: {error}"));
-            let _ = self.shared.events.blocking_send(NetEvent::Closed { id, why });
+            let _ = self.shared.events.blocking_send(NetEvent::Closed { id, why, arrived: Vec::new() });
             return;
         }
         self.streams.insert(id, Stream::new(opened, self.shared.protection));
@@ -213,7 +213,8 @@ impl Loop {
         if let Some(frame) = stream.frame {
             self.shared.pool.give(frame);
         }
-        let _ = self.shared.events.blocking_send(NetEvent::Closed { id: stream.id, why });
+        let _ =
+            self.shared.events.blocking_send(NetEvent::Closed { id: stream.id, why, arrived: stream.arrived.into() });
     }
 }
 
@@ -244,6 +245,8 @@ struct Stream {
     /// End of what is in the frame (batches).
     filled: usize,
     corrupt: bool,
+    /// The parcels that were handed on last: each of those that have not landed has a frame.
+    arrived: VecDeque<u64>,
     wake: Wake,
 }
 
@@ -263,6 +266,7 @@ impl Stream {
             frame: None,
             filled: 0,
             corrupt: false,
+            arrived: VecDeque::new(),
             wake: Wake::default(),
         }
     }
@@ -416,9 +420,14 @@ impl Stream {
         frame.corrupt = false;
         NetStats::add(&shared.stats.parcels, 1);
         let to = if frame.kind == Kind::Chunk { &shared.chunks } else { &shared.batches };
+        let parcel = frame.parcel;
         // The queue has room for every frame there is.
         match to.send(frame) {
-            Ok(()) => Turn::More,
+            Ok(()) => {
+                self.arrived.truncate(shared.pool.count().min(ARRIVED_PARCELS_MAX) - 1);
+                self.arrived.push_front(parcel);
+                Turn::More
+            }
             Err(gone) => {
                 shared.pool.give(gone.0);
                 Turn::Closed(None)

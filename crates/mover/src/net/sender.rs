@@ -209,7 +209,11 @@ impl Loop {
             Command::Add(opened) => {
                 let id = opened.id;
                 if let Err(error) = self.epoll.add(opened.socket.as_ref(), u64::from(id), Interest::BOTH.edge()) {
-                    self.tell(NetEvent::Closed { id, why: Some(format!("watching the socket: {error}")) });
+                    self.tell(NetEvent::Closed {
+                        id,
+                        why: Some(format!("watching the socket: {error}")),
+                        arrived: Vec::new(),
+                    });
                     return;
                 }
                 self.streams.insert(id, Stream::new(opened, &self.shared));
@@ -291,7 +295,7 @@ impl Loop {
         if let Some(frame) = stream.into_frame() {
             self.shared.pool.give(frame);
         }
-        self.tell(NetEvent::Closed { id, why: why.map(|e| e.to_string()) });
+        self.tell(NetEvent::Closed { id, why: why.map(|e| e.to_string()), arrived: Vec::new() });
     }
 
     fn tell(&self, event: NetEvent) {

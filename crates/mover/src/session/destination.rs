@@ -139,7 +139,7 @@ impl Session {
                 Some((index, decided)) = self.decided.recv() => self.decide(index, decided)?,
                 Some(event) = self.written.recv() => self.wrote(event)?,
                 Some(event) = self.committed.recv() => self.commit(event).await?,
-                Some(event) = receiving.events.recv() => self.network(event),
+                Some(event) = receiving.events.recv() => self.network(event).await,
                 Some(done) = self.hooks.done.recv() => self.hooked(done).await?,
                 opened = receiving.streams.next() => receiving.add(opened)?,
                 _ = tick.tick() => self.tick().await?,
@@ -429,12 +429,13 @@ impl Session {
         self.machine.handle_published(index, outcome);
     }
 
-    fn network(&mut self, event: NetEvent) {
+    async fn network(&mut self, event: NetEvent) {
         match event {
-            NetEvent::Closed { id, why } => {
+            NetEvent::Closed { id, why, arrived } => {
                 if let Some(receiving) = &mut self.receiving {
                     receiving.closed(id, why.as_deref());
                 }
+                self.wire.link.send(Control::StreamEnded { stream: id, arrived }).await;
             }
             NetEvent::Corrupt { parcel } => {
                 tracing::warn!(parcel, "a parcel arrived corrupt and is sent again");

@@ -82,7 +82,7 @@ async fn send_until(
                 _ => {}
             },
             Some(event) = sending.events.recv() => {
-                if let NetEvent::Closed { id, why } = event {
+                if let NetEvent::Closed { id, why, .. } = event {
                     sending.closed(id, why.as_deref());
                 }
             },
@@ -129,7 +129,7 @@ async fn drain(wire: &mut Wire, sending: &mut Sending) -> Result<(), SessionErro
         tokio::select! {
             message = wire.link.recv() => { wire.hear(message?).await; },
             Some(event) = sending.events.recv() => {
-                if let NetEvent::Closed { id, why } = event {
+                if let NetEvent::Closed { id, why, .. } = event {
                     sending.closed(id, why.as_deref());
                 }
             },
@@ -195,7 +195,7 @@ async fn receive_until(
                 _ => {}
             },
             Some(event) = receiving.events.recv() => {
-                if let NetEvent::Closed { id, why } = event {
+                if let NetEvent::Closed { id, why, .. } = event {
                     receiving.closed(id, why.as_deref());
                 }
             },

@@ -112,7 +112,7 @@ impl Session {
             tokio::select! {
                 message = self.wire.link.recv() => self.hear(message?, end).await?,
                 Some(event) = self.written.recv() => self.wrote(event, end)?,
-                Some(event) = self.receiving.events.recv() => self.network(event),
+                Some(event) = self.receiving.events.recv() => self.network(event).await,
                 opened = self.receiving.streams.next() => self.receiving.add(opened)?,
                 _ = tick.tick() => self.tick(end).await?,
                 change = steered(&mut steer) => self.steer(change).await?,
@@ -241,9 +241,12 @@ impl Session {
         }
     }
 
-    fn network(&mut self, event: NetEvent) {
+    async fn network(&mut self, event: NetEvent) {
         match event {
-            NetEvent::Closed { id, why } => self.receiving.closed(id, why.as_deref()),
+            NetEvent::Closed { id, why, arrived } => {
+                self.receiving.closed(id, why.as_deref());
+                self.wire.link.send(Control::StreamEnded { stream: id, arrived }).await;
+            }
             NetEvent::Corrupt { parcel } => self.machine.handle_corrupt(parcel),
             NetEvent::Sending { .. } => {}
         }

@@ -1,5 +1,6 @@
 //! The source end of a copy.
 
+mod endings;
 mod hooks;
 mod scan;
 
@@ -10,11 +11,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use proto::control::{Bye, Control, CopyOptions, DigestKind, Outcome, ToDestination, ToSource};
+use proto::limits::ARRIVED_PARCELS_MAX;
 use proto::source::{Finished, Job, Source};
 use proto::{Entry, EntryKind, RelPath};
 use sys::file::Dir;
 use tokio::sync::mpsc;
 
+use self::endings::Endings;
 use self::scan::ToScan;
 use super::hooks::SessionHooks;
 use super::lanes::Lanes;
@@ -147,6 +150,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         end,
         last_second: Instant::now(),
         bye: None,
+        endings: Endings::default(),
         draining: None,
         hooks: session_hooks,
         wanted: HashMap::new(),
@@ -193,6 +197,7 @@ struct Session {
     end: End,
     last_second: Instant,
     bye: Option<Bye>,
+    endings: Endings,
     /// Set when this end was told to stop: nothing new is read after this.
     draining: Option<Instant>,
     steer: Option<Steering>,
@@ -379,6 +384,12 @@ impl Session {
             }
             Control::Bye(bye) => self.bye = Some(bye),
             Control::Refused(why) => return Err(LinkError::Refused(why).into()),
+            Control::StreamEnded { stream, arrived } if arrived.len() <= ARRIVED_PARCELS_MAX => {
+                let is_open = self.sending.streams.is_open(stream);
+                if let Some(arrived) = self.endings.ended(stream, arrived, is_open) {
+                    self.machine.handle_stream_ended(stream, &arrived);
+                }
+            }
             Control::SetRate(rate) => self.sending.set_rate(rate),
             Control::SetStreams(n) => self.sending.set_streams(n),
             other => return Err(LinkError::Protocol(format!("unexpected message {other:?}")).into()),
@@ -493,11 +504,13 @@ impl Session {
     fn network(&mut self, event: NetEvent) {
         match event {
             NetEvent::Sending { parcel, stream } => self.machine.handle_sent(parcel, stream),
-            NetEvent::Closed { id, why } => {
+            NetEvent::Closed { id, why, .. } => {
                 // A destination that has everything closes its end; that loses nothing.
                 let why = why.filter(|_| !self.machine.is_done());
                 self.sending.closed(id, why.as_deref());
-                self.machine.handle_stream_lost(id);
+                if let Some(arrived) = self.endings.closed(id, Instant::now()) {
+                    self.machine.handle_stream_ended(id, &arrived);
+                }
             }
             NetEvent::Corrupt { .. } => {}
         }
@@ -549,7 +562,16 @@ impl Session {
         let now = Instant::now();
         self.wire.tick(now).await?;
         for id in self.sending.tick(now, &self.wire)? {
+            self.endings.given_up(id, now);
             self.wire.link.send(Control::StreamLost(id)).await;
+        }
+        while self.wire.is_heard(now)
+            && let Some(overdue) = self.endings.overdue(now)
+        {
+            match overdue {
+                Ok(id) => self.wire.link.send(Control::StreamLost(id)).await,
+                Err(id) => self.machine.handle_stream_ended(id, &[]),
+            }
         }
         if now.duration_since(self.last_second) >= SECOND {
             self.second(now).await;

@@ -289,6 +289,12 @@ impl Streams {
         self.live.len() as u16
     }
 
+    /// True if a stream is open, as far as its thread has told.
+    #[must_use]
+    pub fn is_open(&self, id: u16) -> bool {
+        self.live.contains_key(&id)
+    }
+
     /// True if none is open.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -131,7 +131,7 @@ proptest! {
                 Happens::Compared(index, same) => source.handle_compared(index, same),
                 Happens::Fail(index) => source.fail(index, "no".into()),
                 Happens::Sent(parcel, stream) => source.handle_sent(parcel, stream),
-                Happens::StreamLost(stream) => source.handle_stream_lost(stream),
+                Happens::StreamLost(stream) => source.handle_stream_ended(stream, &[]),
                 Happens::PollMessage => drop(source.poll_message()),
             }
             while let Some(finished) = source.poll_finished() {
@@ -318,7 +318,7 @@ fn what_has_landed_is_not_sent_again() {
             assert!(source.handle_read(parcel, item, Read::Whole));
             source.handle_sent(parcel, 1);
         }
-        source.handle_stream_lost(1);
+        source.handle_stream_ended(1, &[]);
         let again: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
         assert_eq!(again, jobs);
         source.handle_message(ToSource::Landed(again.iter().map(|job| only_item(job).0).collect())).unwrap();
@@ -329,6 +329,30 @@ fn what_has_landed_is_not_sent_again() {
         }
         assert_eq!((source.poll_message(), job(&mut source), source.unlanded()), (None, None, 0));
     }
+}
+
+/// Of what a stream carried, only what did not arrive is sent again when it ends.
+#[test]
+fn what_has_arrived_is_not_sent_again() {
+    let mut source = announced([file(40)]);
+    source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
+    let jobs: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
+    for (n, job) in jobs.iter().enumerate() {
+        let (parcel, item) = only_item(job);
+        assert!(source.handle_read(parcel, item, Read::Whole));
+        source.handle_sent(parcel, if n == 4 { 2 } else { 1 });
+    }
+    let parcels: Vec<u64> = jobs.iter().map(|job| only_item(job).0).collect();
+    // The word of a stream counts for what it carried, and once.
+    let arrived = [parcels[0], parcels[2], parcels[4], 999];
+    source.handle_stream_ended(1, &arrived);
+    let again: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
+    assert_eq!(again, [jobs[1].clone(), jobs[3].clone()]);
+    source.handle_stream_ended(1, &[]);
+    assert_eq!(job(&mut source), None);
+    source.handle_stream_ended(2, &[]);
+    assert_eq!(job(&mut source), Some(jobs[4].clone()));
+    assert_eq!(source.unlanded(), jobs.len());
 }
 
 /// A big file that has become small is sent once, as a small one.
@@ -353,7 +377,7 @@ fn the_state_that_was_placed_is_reported() {
     let (parcel, item) = only_item(&job(&mut source).unwrap());
     source.handle_read(parcel, item, Read::Whole);
     source.handle_sent(parcel, 1);
-    source.handle_stream_lost(1);
+    source.handle_stream_ended(1, &[]);
     assert!(job(&mut source).is_some());
     assert!(!source.handle_read(parcel, item, Read::Changed(Box::new(file(30)))));
     source.handle_message(ToSource::Done(vec![(0, Outcome::Placed)])).unwrap();
@@ -448,7 +472,7 @@ proptest! {
         }
         prop_assert_eq!(covered, files.iter().map(|(size, _)| *size).collect::<Vec<_>>());
         // What is read again keeps its lane.
-        source.handle_stream_lost(lost.into());
+        source.handle_stream_ended(lost.into(), &[]);
         prop_assert!(source.poll_job(|lane| lane != lost).is_none());
         let again = read_all(&mut source, |_| true);
         let of_lane = |lane: u8| free.iter().chain(&rest).filter(|(l, _)| *l == lane).count();
@@ -496,7 +520,7 @@ fn a_disk_that_acknowledges_nothing_holds_up_no_other() {
     source.handle_message(ToSource::Window(0)).unwrap();
     let stuck: Vec<u64> = source.parcels.keys().copied().collect();
     stuck.iter().for_each(|parcel| source.handle_sent(*parcel, 1));
-    source.handle_stream_lost(1);
+    source.handle_stream_ended(1, &[]);
     assert_eq!(disks_of(&mut source), [1, 1, 1]);
     source.handle_message(ToSource::Landed(stuck)).unwrap();
     assert_eq!(disks_of(&mut source), [1], "a window of none is one of one");

@@ -59,6 +59,7 @@ fn session() -> Vec<(&'static str, Control)> {
         ("Attached", Control::Attached(Attached { received: 300, proof: [0xf6; 32] })),
         ("Received", Control::Received(300)),
         ("StreamLost", Control::StreamLost(5)),
+        ("StreamEnded", Control::StreamEnded { stream: 5, arrived: vec![7, 300] }),
     ]
 }
 
@@ -241,6 +242,7 @@ fn listed(message: &Control) {
         Control::Telemetry(_) | Control::SetRate(_) | Control::SetStreams(_) => {}
         Control::Ping(_) | Control::Pong(_) | Control::Congestion(_) | Control::Names(_) => {}
         Control::Attach(_) | Control::Attached(_) | Control::Received(_) | Control::StreamLost(_) => {}
+        Control::StreamEnded { .. } => {}
         Control::Bye(Bye::Done | Bye::Abandoned(_)) => {}
     }
 }

@@ -26,7 +26,8 @@ pub(crate) struct Parcel {
 #[derive(Debug)]
 pub(crate) enum Event {
     Sending(u64, u16),
-    Closed(u16),
+    /// With the parcels that came over it, as the destination tells them.
+    Closed(u16, Vec<u64>),
 }
 
 #[derive(Default)]
@@ -35,6 +36,8 @@ pub(crate) struct Net {
     pub(crate) ready: VecDeque<Parcel>,
     pub(crate) streams: BTreeMap<u16, VecDeque<Parcel>>,
     pub(crate) events: VecDeque<Event>,
+    /// Parcels that have arrived whole and sound, by stream.
+    pub(crate) arrived: BTreeMap<u16, Vec<u64>>,
     opened: u16,
 }
 
@@ -58,7 +61,8 @@ impl Net {
     /// A stream dies with all that it carries.
     pub(crate) fn kill(&mut self, stream: u16) {
         self.streams.remove(&stream);
-        self.events.push_back(Event::Closed(stream));
+        let arrived = self.arrived.remove(&stream).unwrap_or_default();
+        self.events.push_back(Event::Closed(stream, arrived));
     }
 
     pub(crate) fn is_idle(&self) -> bool {

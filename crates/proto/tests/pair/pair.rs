@@ -240,7 +240,7 @@ impl Pair {
             }
             Move::NetEvent => match self.net.events.pop_front().unwrap() {
                 Event::Sending(parcel, stream) => self.source.handle_sent(parcel, stream),
-                Event::Closed(stream) => self.source.handle_stream_lost(stream),
+                Event::Closed(stream, arrived) => self.source.handle_stream_ended(stream, &arrived),
             },
             Move::Arrive => self.arrive(),
             Move::Write => {
@@ -411,11 +411,13 @@ impl Pair {
             if parcel.corrupt {
                 self.dest.handle_corrupt(parcel.id);
                 self.arrivals.remove(&id);
-            } else if held {
-                // It has come twice, and the first one waits for its disk: that one will land.
-                self.arrivals.remove(&id);
             } else {
-                arrival.whole = true;
+                self.net.arrived.entry(stream).or_default().push(parcel.id);
+                arrival.whole = !held;
+                if held {
+                    // It has come twice, and the first one waits for its disk: that one will land.
+                    self.arrivals.remove(&id);
+                }
             }
             queue.pop_front();
             self.heads.remove(&stream);

@@ -185,11 +185,17 @@ impl Link {
         self.out.capacity() > 0
     }
 
-    /// For how long something was heard from the other end again and again, be it that it lives: then a path works. `None`
-    /// if it is silent, or the link is of no session.
+    /// Whether the other end of a session is heard.
     #[must_use]
-    pub fn alive_for(&self, now: Instant) -> Option<Duration> {
-        self.pulse.as_ref().and_then(|pulse| pulse.alive_for(now))
+    pub fn is_heard(&self, now: Instant) -> bool {
+        self.pulse.as_ref().is_some_and(|pulse| pulse.is_heard(now))
+    }
+
+    /// Whether a path to the other end of a session works, and has for a while: a stream on which nothing comes back is on
+    /// another one.
+    #[must_use]
+    pub fn works(&self, now: Instant) -> bool {
+        self.pulse.as_ref().is_some_and(|pulse| pulse.works(now))
     }
 
     /// How often the session went on over another connection.

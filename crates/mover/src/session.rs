@@ -32,8 +32,6 @@ pub const TICK: Duration = Duration::from_millis(50);
 pub const SECOND: Duration = Duration::from_secs(1);
 /// Between two pings.
 pub const PING: Duration = Duration::from_secs(5);
-/// A path works on which the other end was heard for so long: what is lost on it was sent again by now.
-const WORKS: Duration = Duration::from_millis(1500);
 /// How long closing may take.
 pub const CLOSE: Duration = Duration::from_secs(5);
 /// How long parcels in flight may take to land when a session stops.
@@ -261,18 +259,6 @@ impl Wire {
                 None => {}
             }
         }
-    }
-
-    /// The other end is heard: whoever cannot open a stream to it need not wait for a path.
-    #[must_use]
-    pub fn is_heard(&self, now: Instant) -> bool {
-        self.link.alive_for(now).is_some()
-    }
-
-    /// A path to the other end works, and has for a while: a stream on which nothing comes back is on another one.
-    #[must_use]
-    pub fn has_path(&self, now: Instant) -> bool {
-        self.link.alive_for(now).is_some_and(|span| span >= WORKS)
     }
 
     /// Keeps the connection alive and notices when it is dead.

@@ -17,8 +17,8 @@ const FILE_LENGTH: usize = 40_000;
 const RATE: &str = "--rate 10Mb/s --chunk-size 256KiB --timeout 20s";
 /// When the connection is cut: shares of the files that are done, in percent.
 const CUTS: [u64; 3] = [15, 40, 65];
-/// How long it is away.
-const AWAY: Duration = Duration::from_millis(300);
+/// How long it is away: longer than an agent keeps a session whose connections were closed.
+const AWAY: Duration = Duration::from_secs(3);
 const MOMENTS: [&str; 4] = ["before_file", "after_file", "before_dataset", "after_dataset"];
 
 /// A program that writes down what it is run for.

@@ -5,13 +5,15 @@ use std::time::{Duration, Instant};
 
 use crate::proxy::Proxy;
 use crate::tree::{assert_same, left_behind};
-use crate::world::World;
+use crate::world::{World, events};
 
 const LENGTH: usize = 40 << 20;
 /// Makes the copy last some seconds.
 const RATE: &str = "--rate 100Mb/s";
-/// How long a link is away that comes back.
-const AWAY: Duration = Duration::from_secs(2);
+/// How long a link is away that comes back: the session waits for it, if nobody says that the other end has gone.
+const AWAY: Duration = Duration::from_secs(4);
+/// The same where every connection is closed, which is what happens if a program is killed.
+const BRIEFLY: Duration = Duration::from_millis(500);
 /// How long a command may take to give up a link that stays away.
 const PATIENCE: Duration = Duration::from_secs(45);
 
@@ -35,6 +37,25 @@ fn a_link_that_is_silent_for_a_while_is_waited_for() {
     let summary = copy.end().expect_code(0).summary();
     assert_eq!(summary["reconnects"], 0, "{summary}");
     assert_same(&world.path("source"), &world.path("rw/tree"));
+}
+
+#[test]
+fn a_link_that_is_lost_briefly_costs_no_session() {
+    let (world, wire) = world();
+    let to = world.there_by(&wire.address(), "rw/tree");
+    let mut copy = world.start(world.copy_command(RATE, &world.here("source/"), &to));
+    copy.wait_for_progress();
+    wire.down(true);
+    sleep(BRIEFLY);
+    wire.down(false);
+    let ended = copy.end().expect_code(0);
+    let summary = ended.summary();
+    assert_eq!(summary["reconnects"], 0, "{summary}");
+    assert!(summary["streams_lost"].as_u64() > Some(0), "{summary}");
+    let started = events(&ended.out).iter().filter(|event| event["event"] == "started").count();
+    assert_eq!(started, 1, "{}", ended.out);
+    assert_same(&world.path("source"), &world.path("rw/tree"));
+    assert!(left_behind(&world.path("rw")).is_empty());
 }
 
 #[test]

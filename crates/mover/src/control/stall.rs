@@ -11,6 +11,9 @@ use std::time::Duration;
 pub const STALL: Duration = Duration::from_secs(1);
 /// Timeouts in a row: one may be an unlucky loss at the end of a window.
 const TIMEOUTS: u8 = 2;
+/// How long others must get on before a stalled stream is left for them: on a path that was dead and has healed not all
+/// begin again at once, but each within the second in which the kernel tries again, and a round trip.
+const HEALED: Duration = Duration::from_millis(1500);
 
 /// What a stream's socket says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +30,14 @@ pub struct Look {
 #[derive(Debug, Default)]
 pub struct Watch {
     streams: BTreeMap<u16, Progress>,
+    moving: Option<Moving>,
+}
+
+/// Streams that get on, one or the other, without a stall of all.
+#[derive(Debug, Clone, Copy)]
+struct Moving {
+    since: Duration,
+    last: Duration,
 }
 
 #[derive(Debug)]
@@ -37,19 +48,28 @@ struct Progress {
 }
 
 impl Watch {
-    /// Looks at all streams at `now`; gives those that are stalled, and whether any other gets on. Streams that are not
+    /// Looks at all streams at `now`; gives those that are stalled, and whether any other gets on, and has for a while. Streams that are not
     /// among them any more are forgotten.
     pub fn look(&mut self, now: Duration, looks: &[(u16, Look)]) -> Stalled {
         self.streams.retain(|id, _| looks.iter().any(|(there, _)| there == id));
         let mut stalled = Stalled::default();
+        let mut any = false;
         for &(id, look) in looks {
             let progress = self.streams.entry(id).or_insert(Progress { acked: look.acked, at: now });
             if look.unacked == 0 || look.acked > progress.acked {
-                stalled.others_get_on |= look.acked > progress.acked;
+                any |= look.acked > progress.acked;
                 *progress = Progress { acked: look.acked, at: now };
             } else if look.timeouts >= TIMEOUTS && now.saturating_sub(progress.at) >= STALL {
                 stalled.streams.push(id);
             }
+        }
+        let moving = self.moving.get_or_insert(Moving { since: now, last: now });
+        if any {
+            if now.saturating_sub(moving.last) > STALL {
+                moving.since = now;
+            }
+            moving.last = now;
+            stalled.others_get_on = now.saturating_sub(moving.since) >= HEALED;
         }
         stalled
     }
@@ -60,7 +80,7 @@ impl Watch {
 pub struct Stalled {
     /// Streams that are stalled.
     pub streams: Vec<u16>,
-    /// Some other stream had something acknowledged since the last look.
+    /// Some other stream had something acknowledged since the last look, and one or the other for a while.
     pub others_get_on: bool,
 }
 
@@ -77,12 +97,24 @@ mod tests {
     #[test]
     fn a_stream_without_answers_is_stalled_after_a_second_and_two_timeouts() {
         let mut watch = Watch::default();
-        assert!(watch.look(MS(0), &[(1, look(10, 5, 0)), (2, look(10, 5, 0))]).streams.is_empty());
-        let one = watch.look(MS(500), &[(1, look(10, 5, 1)), (2, look(20, 5, 0))]);
+        assert!(watch.look(MS(0), &[(1, look(9, 5, 0)), (2, look(0, 5, 0))]).streams.is_empty());
+        assert!(watch.look(MS(1000), &[(1, look(10, 5, 0)), (2, look(10, 5, 0))]).streams.is_empty());
+        let one = watch.look(MS(1500), &[(1, look(10, 5, 1)), (2, look(20, 5, 0))]);
         assert_eq!(one, Stalled { streams: vec![], others_get_on: true });
-        assert!(watch.look(MS(999), &[(1, look(10, 5, 2)), (2, look(30, 5, 0))]).streams.is_empty());
-        let both = watch.look(MS(1000), &[(1, look(10, 5, 2)), (2, look(40, 5, 0))]);
+        assert!(watch.look(MS(1999), &[(1, look(10, 5, 2)), (2, look(30, 5, 0))]).streams.is_empty());
+        let both = watch.look(MS(2000), &[(1, look(10, 5, 2)), (2, look(40, 5, 0))]);
         assert_eq!(both, Stalled { streams: vec![1], others_get_on: true });
+    }
+
+    #[test]
+    fn after_a_stall_of_all_the_first_to_get_on_is_no_reason_to_leave_the_others() {
+        let mut watch = Watch::default();
+        let all = |first: u64, second: u64| [(1, look(first, 5, 3)), (2, look(second, 5, 3))];
+        watch.look(MS(0), &all(10, 10));
+        assert_eq!(watch.look(MS(5000), &all(10, 10)), Stalled { streams: vec![1, 2], others_get_on: false });
+        assert_eq!(watch.look(MS(5200), &all(11, 10)), Stalled { streams: vec![2], others_get_on: false });
+        assert_eq!(watch.look(MS(6000), &all(12, 10)), Stalled { streams: vec![2], others_get_on: false });
+        assert_eq!(watch.look(MS(6700), &all(13, 10)), Stalled { streams: vec![2], others_get_on: true });
     }
 
     #[test]

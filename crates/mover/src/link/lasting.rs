@@ -28,7 +28,10 @@ const LOOK: Duration = Duration::from_millis(100);
 const HEARTBEAT: Duration = Duration::from_millis(500);
 /// A connection is cut on which nothing was heard for so long: three words were missed, or were lost and sent again
 /// twice.
-pub(super) const SILENCE: Duration = Duration::from_millis(1500);
+const SILENCE: Duration = Duration::from_millis(1500);
+/// The path works on which something was heard so lately: what must be said, and a little for its way. Streams are stalled
+/// after longer than this, so one that stopped together with the link is not thought to be on another path.
+const FRESH: Duration = Duration::from_millis(700);
 /// Between the begins of two attempts to connect again that came to nothing.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 /// How long the other end may take to answer that it has the session.
@@ -106,11 +109,16 @@ impl Pulse {
         (beat.heard, beat.since, beat.attached) = (now, now, beat.attached + 1);
     }
 
-    /// For how long something was heard again and again; `None` if it is silent.
-    pub(super) fn alive_for(&self, now: Instant) -> Option<Duration> {
+    /// Whether the link is not silent.
+    pub(super) fn is_heard(&self, now: Instant) -> bool {
         let beat = self.0.lock().expect("no panic under the lock");
-        let is_alive = now.saturating_duration_since(beat.heard) <= SILENCE;
-        is_alive.then(|| now.saturating_duration_since(beat.since))
+        now.saturating_duration_since(beat.heard) <= SILENCE
+    }
+
+    /// Whether the path of the link works, and has for so long that what was lost on it is sent again.
+    pub(super) fn works(&self, now: Instant) -> bool {
+        let beat = self.0.lock().expect("no panic under the lock");
+        now.saturating_duration_since(beat.heard) <= FRESH && now.saturating_duration_since(beat.since) >= SILENCE
     }
 
     /// How often the session was taken up over another connection.

@@ -111,7 +111,7 @@ impl Receiving {
     /// # Errors
     /// When no stream can be opened.
     pub fn tick(&mut self, now: Instant, wire: &Wire) -> Result<(), SessionError> {
-        self.streams.maintain(now, wire.is_heard(now))
+        self.streams.maintain(now, wire.link.is_heard(now))
     }
 
     /// The sending end has given a stream up, which nothing on its dead path would tell.

@@ -200,11 +200,11 @@ impl Sending {
     /// # Errors
     /// When no stream can be opened.
     pub fn tick(&mut self, now: Instant, wire: &Wire) -> Result<Vec<u16>, SessionError> {
-        self.streams.maintain(now, wire.is_heard(now))?;
+        self.streams.maintain(now, wire.link.is_heard(now))?;
         let mut given_up = Vec::new();
         if now.duration_since(self.watched_at) >= LOOK {
             self.watched_at = now;
-            given_up = self.watch(now, wire.has_path(now));
+            given_up = self.watch(now, wire.link.works(now));
         }
         let mut paced = self.paced.lock().expect("no panic under the lock");
         // Counters of shorter spans are too coarse to learn from.

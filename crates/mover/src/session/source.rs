@@ -565,7 +565,7 @@ impl Session {
             self.endings.given_up(id, now);
             self.wire.link.send(Control::StreamLost(id)).await;
         }
-        while self.wire.is_heard(now)
+        while self.wire.link.is_heard(now)
             && let Some(overdue) = self.endings.overdue(now)
         {
             match overdue {

@@ -41,6 +41,7 @@ fn of(target: &str) -> Vec<Vec<u8>> {
         "hello" => vec![vec![0; 200], proto::hello::MAGIC.to_vec()],
         "journal" => journals(),
         "path" => ["", "a", "a/b.c/d", "..", "é\n"].iter().map(|path| path.as_bytes().to_vec()).collect(),
+        "replay" => vec![[0, 0, 1, 1, 2, 1, 0, 0, 1, 3, 1, 0, 1, 4, 255, 5, 1, 5, 0].to_vec()],
         "source" => vec![source()],
         "destination" => destination(),
         other => unreachable!("no target {other}"),

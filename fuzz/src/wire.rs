@@ -3,6 +3,7 @@
 use proto::control::Control;
 use proto::hello::{Accepting, Connecting, FINISH, HELLO, REPLY, SessionKey, announced};
 use proto::record::{CHECK, HEADER_COVERED, Header};
+use proto::replay::{ReceiveBuffer, SendBuffer};
 use proto::seal::{Protection, Sealer};
 use proto::{RelPath, frame, journal};
 
@@ -94,6 +95,45 @@ fn frames(input: &mut Input) -> Vec<u8> {
 fn crc32c(body: &[u8]) -> u32 {
     let step = |crc: u32| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
     !body.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc)))
+}
+
+/// A link whose other end says anything: what it acknowledges is what was written, or a breach, and nothing is lost.
+pub fn replay(data: &[u8]) {
+    let mut input = Input(data);
+    let (mut out, mut inbox) = (SendBuffer::default(), ReceiveBuffer::default());
+    let (mut pushed, mut acknowledged, mut next) = (0u64, 0, 0);
+    while !input.is_empty() {
+        match input.byte() % 6 {
+            0 if out.has_room() => {
+                out.push(pushed.to_le_bytes().to_vec());
+                pushed += 1;
+            }
+            1 => {
+                if let Some(frame) = out.poll_frame() {
+                    assert_eq!(frame, u64::to_le_bytes(next));
+                    next += 1;
+                }
+            }
+            op @ (2 | 3) => {
+                let received = acknowledged + u64::from(input.byte()) - u64::from(input.byte() % 4).min(acknowledged);
+                let result = if op == 2 { out.handle_received(received) } else { out.handle_attached(received) };
+                assert_eq!(result.is_ok(), (acknowledged..=next).contains(&received));
+                if result.is_ok() {
+                    acknowledged = received;
+                    next = if op == 3 { received } else { next };
+                }
+            }
+            4 => drop(inbox.handle_message((), usize::from(input.byte()) << 16)),
+            _ => {
+                _ = if input.byte() % 8 == 0 {
+                    inbox.detach()
+                } else {
+                    inbox.poll_message().map_or(0, |()| inbox.tell())
+                }
+            }
+        }
+        assert_eq!((out.is_empty(), out.is_written()), (acknowledged == pushed, next == pushed));
+    }
 }
 
 /// A relative path.

@@ -198,12 +198,6 @@ impl Link {
         self.pulse.as_ref().is_some_and(|pulse| pulse.works(now))
     }
 
-    /// How often the session went on over another connection.
-    #[must_use]
-    pub fn times_attached(&self) -> u32 {
-        self.pulse.as_ref().map_or(0, Pulse::times_attached)
-    }
-
     /// Sends a message; waits while the queue is full. A link that is lost swallows it: `recv` tells.
     pub async fn send(&self, message: Control) {
         let _ = self.out.send(message).await;

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use crate::tree::{self, assert_same, left_behind, make_awkward};
 use crate::world::{Running, World, events, under, wait_for};
@@ -103,15 +106,8 @@ fn a_host_is_reached_by_ipv6() {
     reached("six", "[fd77:1::2]", "[fd77:1::2]");
 }
 
-#[test]
-fn an_agent_connects_back() {
-    if cannot_run() {
-        return;
-    }
-    let hosts = Hosts::join("back");
-    let world = World::new();
-    make_awkward(&world, "source");
-    // It stands for ssh: the far command runs at the far end, which learns where it was called from.
+/// Stands for ssh: the far command runs at the far end, which learns where it was called from.
+fn ssh_between(world: &World, hosts: &Hosts) -> PathBuf {
     let script = format!(
         "#!/bin/sh\nif [ \"$1\" = -G ]; then echo hostname 10.77.1.2; exit; fi\n\
          export SSH_CONNECTION='10.77.1.1 1 10.77.1.2 22'\nexec ip netns exec {} sh -c \"$2\"\n",
@@ -120,14 +116,70 @@ fn an_agent_connects_back() {
     let ssh = world.path("ssh");
     fs::write(&ssh, script).unwrap();
     fs::set_permissions(&ssh, fs::Permissions::from_mode(0o755)).unwrap();
+    ssh
+}
+
+/// A push of the source over that.
+fn push_over(ssh: &Path, world: &World, hosts: &Hosts, options: &str, to: &str) -> Command {
+    let mut command = world.command("copy --json", options);
+    command.args(["--remote-longhaul", env!("CARGO_BIN_EXE_longhaul"), "--ssh"]).arg(ssh);
+    command.arg(world.here("source/")).arg(format!("user@host:{}", world.path(to).display()));
+    under(&hosts.at(0), &command)
+}
+
+#[test]
+fn an_agent_connects_back() {
+    if cannot_run() {
+        return;
+    }
+    let hosts = Hosts::join("back");
+    let world = World::new();
+    make_awkward(&world, "source");
+    let ssh = ssh_between(&world, &hosts);
     for (options, to) in [("--reverse-connect", "rw/reversed"), ("", "rw/straight")] {
-        let mut command = world.command("copy --json", options);
-        command.args(["--remote-longhaul", env!("CARGO_BIN_EXE_longhaul"), "--ssh"]).arg(&ssh);
-        command.arg(world.here("source/")).arg(format!("user@host:{}", world.path(to).display()));
-        world.run(under(&hosts.at(0), &command)).expect_code(0);
+        world.run(push_over(&ssh, &world, &hosts, options, to)).expect_code(0);
         assert_same(&world.path("source"), &world.path(to));
     }
     assert!(hosts.carried(1) > 1 << 20, "the data did not go over the cable");
+}
+
+/// How long the only cable is unplugged: long enough for its control connection to count as cut.
+const UNPLUGGED: Duration = Duration::from_secs(4);
+/// How soon after that bytes arrive again.
+const RESUMED: Duration = Duration::from_secs(2);
+
+/// The only cable is unplugged and plugged in again: whichever end connected comes back, and the session goes on.
+fn the_only_cable_is_unplugged(name: &str, options: &str) {
+    if cannot_run() {
+        return;
+    }
+    let hosts = Hosts::join(name);
+    let world = World::new();
+    world.write("source/big", 40 << 20);
+    let ssh = ssh_between(&world, &hosts);
+    let options = format!("{options} --streams 2 --rate 40Mb/s --timeout 30s");
+    let mut copy = world.start(push_over(&ssh, &world, &hosts, &options, "rw/tree"));
+    copy.wait_for_progress();
+    run(&format!("ip -n {} link set v1 down", hosts.names[1]), &[]);
+    sleep(UNPLUGGED);
+    let before = hosts.carried(1);
+    run(&format!("ip -n {} link set v1 up", hosts.names[1]), &[]);
+    let begin = Instant::now();
+    wait_for("bytes to arrive again", || (hosts.carried(1) > before + (1 << 20)).then_some(()));
+    assert!(begin.elapsed() < RESUMED, "it took {:?}", begin.elapsed());
+    let ended = copy.end().expect_code(0);
+    assert_eq!(ended.summary()["reconnects"], 0, "{}", ended.out);
+    assert_same(&world.path("source"), &world.path("rw/tree"));
+}
+
+#[test]
+fn an_agent_that_connected_back_does_so_again() {
+    the_only_cable_is_unplugged("again", "--reverse-connect");
+}
+
+#[test]
+fn the_only_path_is_waited_for() {
+    the_only_cable_is_unplugged("only", "");
 }
 
 #[test]
@@ -207,7 +259,7 @@ fn without_the_cable_of_the_control_connection_the_other_is_taken() {
 }
 
 /// What arrives at the far end, from when this returns until it is killed.
-fn capture(world: &World, hosts: &Hosts, file: &std::path::Path) -> Running {
+fn capture(world: &World, hosts: &Hosts, file: &Path) -> Running {
     let mut tcpdump = Command::new("tcpdump");
     // Not another user's, who may not write here; and each packet at once.
     tcpdump.args(["-Z", "root", "-U", "--immediate-mode", "-n", "-i", "v1", "-s", "128", "-w"]).arg(file);
@@ -221,7 +273,7 @@ fn capture(world: &World, hosts: &Hosts, file: &std::path::Path) -> Running {
 }
 
 /// The first four bytes of each IP header in a capture, with the length of the packet.
-fn headers(file: &std::path::Path) -> Vec<(u32, usize)> {
+fn headers(file: &Path) -> Vec<(u32, usize)> {
     const FILE_HEAD: usize = 24;
     const PACKET_HEAD: usize = 16;
     const ETHERNET: usize = 14;

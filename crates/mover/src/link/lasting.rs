@@ -3,24 +3,29 @@
 //!
 //! One task has all of it. While a connection is in force a second one reads from it.
 
+mod connection;
+mod pulse;
+
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use proto::attach::{Attach, Binding};
 use proto::control::Control;
 use proto::frame;
 use proto::hello::{SessionId, SessionKey};
-use proto::limits::{FRAME_MAX, FRAME_MAX_UNAUTHENTICATED};
+use proto::limits::FRAME_MAX_UNAUTHENTICATED;
 use proto::replay::{ReceiveBuffer, ReplayError, SendBuffer};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, WriteHalf};
+use tokio::io::AsyncWriteExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-use super::{LinkError, lost, read, read_into, write};
+pub(crate) use self::connection::Io;
+use self::connection::{Arrived, Connection};
+pub(super) use self::pulse::Pulse;
+use super::{LinkError, lost, read, write};
 
 /// Between two looks at the clock; also how long the other end waits at most to hear what was taken.
 const LOOK: Duration = Duration::from_millis(100);
@@ -29,9 +34,6 @@ const HEARTBEAT: Duration = Duration::from_millis(500);
 /// A connection is cut on which nothing was heard for so long: three words were missed, or were lost and sent again
 /// twice.
 const SILENCE: Duration = Duration::from_millis(1500);
-/// The path works on which something was heard so lately: what must be said, and a little for its way. Streams are stalled
-/// after longer than this, so one that stopped together with the link is not thought to be on another path.
-const FRESH: Duration = Duration::from_millis(700);
 /// Between the begins of two attempts to connect again that came to nothing.
 pub(crate) const AGAIN: Duration = Duration::from_secs(1);
 /// How long the other end may take to answer that it has the session.
@@ -41,13 +43,6 @@ const ANSWER: Duration = Duration::from_secs(5);
 pub(super) const CLOSED: Duration = Duration::from_secs(2);
 /// Bytes written at once.
 const BURST: usize = 64 << 10;
-/// Messages that are read ahead.
-const READ_AHEAD: usize = 16;
-
-/// A connection, whatever carries it.
-pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 /// A connection with what binds proofs to it.
 pub(crate) type Bound = (Box<dyn Io>, Binding);
@@ -77,128 +72,6 @@ pub(crate) struct Lasting {
     pub(crate) renewal: Renewal,
     /// How long nothing may be heard before the link is lost.
     pub(crate) timeout: Duration,
-}
-
-/// What the session can see of its link.
-#[derive(Debug, Clone)]
-pub(super) struct Pulse(Arc<Mutex<Beat>>);
-
-#[derive(Debug)]
-struct Beat {
-    heard: Instant,
-    /// Since when it was never silent for long.
-    since: Instant,
-    attached: u32,
-}
-
-impl Pulse {
-    fn new(now: Instant) -> Pulse {
-        Pulse(Arc::new(Mutex::new(Beat { heard: now, since: now, attached: 0 })))
-    }
-
-    fn heard(&self, now: Instant) {
-        let mut beat = self.0.lock().expect("no panic under the lock");
-        if now.saturating_duration_since(beat.heard) > SILENCE {
-            beat.since = now;
-        }
-        beat.heard = now;
-    }
-
-    fn attached(&self, now: Instant) {
-        let mut beat = self.0.lock().expect("no panic under the lock");
-        (beat.heard, beat.since, beat.attached) = (now, now, beat.attached + 1);
-    }
-
-    /// Whether the link is not silent.
-    pub(super) fn is_heard(&self, now: Instant) -> bool {
-        let beat = self.0.lock().expect("no panic under the lock");
-        now.saturating_duration_since(beat.heard) <= SILENCE
-    }
-
-    /// Whether the path of the link works, and has for so long that what was lost on it is sent again.
-    pub(super) fn works(&self, now: Instant) -> bool {
-        let beat = self.0.lock().expect("no panic under the lock");
-        now.saturating_duration_since(beat.heard) <= FRESH && now.saturating_duration_since(beat.since) >= SILENCE
-    }
-
-    /// How often the session was taken up over another connection.
-    pub(super) fn times_attached(&self) -> u32 {
-        self.0.lock().expect("no panic under the lock").attached
-    }
-}
-
-/// What is written on a connection.
-struct Out {
-    to: WriteHalf<Box<dyn Io>>,
-    bytes: Vec<u8>,
-    written: usize,
-    flushed: bool,
-    /// Writing failed: reading will too, and tells more.
-    broken: bool,
-}
-
-impl Out {
-    fn is_idle(&self) -> bool {
-        self.written == self.bytes.len() && self.flushed
-    }
-
-    /// Writes on; waits for ever when there is nothing to write. Cancel safe.
-    async fn write(&mut self) -> io::Result<()> {
-        if self.broken || self.is_idle() {
-            return std::future::pending().await;
-        }
-        if self.written < self.bytes.len() {
-            let n = self.to.write(&self.bytes[self.written..]).await?;
-            if n == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
-            }
-            self.written += n;
-            return Ok(());
-        }
-        self.to.flush().await?;
-        self.flushed = true;
-        Ok(())
-    }
-
-    fn push(&mut self, bytes: &[u8]) {
-        if self.written == self.bytes.len() {
-            self.bytes.clear();
-            self.written = 0;
-        }
-        self.bytes.extend_from_slice(bytes);
-        self.flushed = false;
-    }
-}
-
-/// What was read: a message and the bytes of its frame.
-type Arrived = Result<(Control, usize), LinkError>;
-
-/// A connection in force.
-struct Connection {
-    out: Out,
-    frames: mpsc::Receiver<Arrived>,
-    /// Ended with the connection.
-    _reader: JoinSet<()>,
-}
-
-impl Connection {
-    fn new(stream: Box<dyn Io>) -> Connection {
-        let (mut from, to) = tokio::io::split(stream);
-        let (arrived, frames) = mpsc::channel(READ_AHEAD);
-        let mut reader = JoinSet::new();
-        reader.spawn(async move {
-            let mut body = Vec::new();
-            loop {
-                let message = read_into(&mut from, FRAME_MAX, &mut body).await;
-                let over = message.is_err();
-                if arrived.send(message.map(|message| (message, body.len()))).await.is_err() || over {
-                    break;
-                }
-            }
-        });
-        let out = Out { to, bytes: Vec::new(), written: 0, flushed: true, broken: false };
-        Connection { out, frames, _reader: reader }
-    }
 }
 
 /// What the task woke up for.
@@ -382,7 +255,7 @@ impl Keeper {
     /// Gives the connection something to write if it has nothing; with `tell` at least what was taken.
     fn fill(&mut self, tell: bool) {
         let Some(Connection { out, .. }) = &mut self.connection else { return };
-        if out.written < out.bytes.len() || out.broken {
+        if out.waiting() > 0 || out.broken {
             return;
         }
         if tell || self.receive.is_due() || (self.receive.is_untold() && !self.send.is_written()) {
@@ -390,12 +263,12 @@ impl Keeper {
             frame::encode(&Control::Received(self.receive.tell()), &mut bytes);
             out.push(&bytes);
         }
-        while out.bytes.len() - out.written < BURST
+        while out.waiting() < BURST
             && let Some(frame) = self.send.poll_frame()
         {
             out.push(frame);
         }
-        if out.written < out.bytes.len() {
+        if out.waiting() > 0 {
             self.wrote = Instant::now();
         }
     }

@@ -154,6 +154,7 @@ fn the_only_cable_is_unplugged(name: &str, options: &str) {
         return;
     }
     let hosts = Hosts::join(name);
+    run(&format!("ip -n {} link set v2 down", hosts.names[1]), &[]);
     let world = World::new();
     world.write("source/big", 40 << 20);
     let ssh = ssh_between(&world, &hosts);

@@ -1,7 +1,7 @@
 //! The command line as it is written: what clap reads, before it is checked.
 
 pub(crate) mod copy;
-mod dscp;
+pub(crate) mod dscp;
 pub(crate) mod groups;
 pub(crate) mod location;
 pub(crate) mod scitag;

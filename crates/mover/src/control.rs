@@ -4,6 +4,7 @@
 //! | module | decides | asked |
 //! |---|---|---|
 //! | [`pace`] | what each stream may send, so that the session holds its set point | every 50 to 100 ms |
+//! | [`polite`] | how fast it may go and be in nobody's way | every 10 ms |
 //! | [`tuner`] | how many streams to use | once a second |
 //! | [`attribution`] | what limited the last second | once a second |
 //! | [`buffers`] | the size of a stream's send buffer | when a stream opens, when its path is known better |
@@ -24,6 +25,7 @@
 pub mod attribution;
 pub mod buffers;
 pub mod pace;
+pub mod polite;
 pub mod retry;
 pub mod stall;
 pub mod tuner;

@@ -46,6 +46,8 @@ pub struct SendSecond {
     pub starved_us: u64,
     /// Time that the session was at its set point.
     pub held: Duration,
+    /// Time that the session sent what giving way left it.
+    pub polite: Duration,
     /// Busy time of the mean reader, µs.
     pub disk_busy_us: u64,
     /// Something was under way: read, waiting or being sent.
@@ -83,6 +85,7 @@ impl SendSecond {
             outstanding: self.outstanding,
             moved: sample.acked > 0,
             held: PerMille::of_time(self.held, self.span),
+            polite: PerMille::of_time(self.polite, self.span),
             source: Source {
                 empty: share(self.starved_us),
                 readers: share(self.disk_busy_us),

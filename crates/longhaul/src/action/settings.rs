@@ -6,6 +6,7 @@ use proto::control::{FlowLabel, Settings};
 use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, CONGESTION_CHARS_MAX};
 use units::Bytes;
 
+use crate::args::dscp;
 use crate::args::groups::TransportArgs;
 use crate::args::value::Protect;
 use crate::environment::Environment;
@@ -26,7 +27,8 @@ pub(super) fn settings(args: &TransportArgs, here: bool) -> Result<Settings> {
         streams_max: args.streams.count(),
         congestion: args.congestion.as_deref().map(congestion).transpose()?,
         rate_bps: args.rate.bps(),
-        dscp: args.dscp,
+        polite: args.polite,
+        dscp: args.dscp.or(args.polite.then_some(dscp::LOWER_EFFORT)),
         flow_label: match args.scitag {
             Some(tag) => Some(tag.flow_label(random()?)),
             None => args.flow_label.map(|first| FlowLabel { first, entropy: 0 }),

@@ -2,7 +2,7 @@
 
 /// Names of RFC 2474, 2597, 3246 and 8622.
 const NAMES: &[(&str, u8)] = &[
-    ("le", 1),
+    ("le", LOWER_EFFORT),
     ("cs0", 0),
     ("cs1", 8),
     ("af11", 10),
@@ -25,6 +25,9 @@ const NAMES: &[(&str, u8)] = &[
     ("cs6", 48),
     ("cs7", 56),
 ];
+
+/// Less than best effort (RFC 8622): what a network may hold back first.
+pub(crate) const LOWER_EFFORT: u8 = 1;
 
 /// Largest code point.
 const DSCP_MAX: u8 = 63;

@@ -24,6 +24,12 @@ pub(crate) struct TransportArgs {
     #[arg(long, value_name = "RATE|off", default_value = "off")]
     pub(crate) rate: SetPoint,
 
+    /// Give way: take only what other traffic leaves, and mark the packets le unless --dscp says otherwise
+    ///
+    /// Streams slow down together when packets begin to queue or are lost. With --rate the smaller of both holds.
+    #[arg(long)]
+    pub(crate) polite: bool,
+
     /// Congestion control by name, such as cubic or bbr; chosen per path when none is named
     #[arg(long, value_name = "NAME")]
     pub(crate) congestion: Option<String>,

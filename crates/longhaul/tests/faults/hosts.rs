@@ -304,11 +304,14 @@ fn packets_are_marked() {
     let to = world.there_by(&format!("[fd77:1::2]:{PORT}"), "rw/tree");
     // Experiment 5 is 101000000 with its lowest bit first, activity 14 is 001110.
     let tag = 0b1_0100_0000 << 9 | 14 << 2;
-    let marks = [("--scitag 5:14", TAG_BITS, tag, true), ("--flow-label 0x6789a", 0xf_ffff, 0x6_789a, false)];
-    for (n, (option, bits, expected, differ)) in marks.into_iter().enumerate() {
+    let marks = [
+        ("--dscp cs1 --scitag 5:14", 8, TAG_BITS, tag, true),
+        ("--polite --flow-label 0x6789a", 1, 0xf_ffff, 0x6_789a, false),
+    ];
+    for (n, (option, dscp, bits, expected, differ)) in marks.into_iter().enumerate() {
         let file = world.path(&format!("capture-{n}"));
         let running = capture(&world, &hosts, &file);
-        copy(&world, &hosts, &format!("--dscp cs1 --streams 4 {option}"), &world.here("source/"), &to);
+        copy(&world, &hosts, &format!("--streams 4 {option}"), &world.here("source/"), &to);
         running.kill();
         let packets = headers(&file);
         let data: Vec<_> = packets.iter().filter(|(_, length)| *length > 1_000).collect();
@@ -316,7 +319,7 @@ fn packets_are_marked() {
         assert!(bytes > LENGTH, "{bytes} bytes of large packets in {} packets", packets.len());
         for (word, _) in data {
             let (version, class, label) = (word >> 28, word >> 20 & 0xff, word & 0xf_ffff);
-            assert_eq!((version, class >> 2, label & bits), (6, 8, expected), "{option}: {word:08x}");
+            assert_eq!((version, class >> 2, label & bits), (6, dscp, expected), "{option}: {word:08x}");
         }
         // Each stream, also one that carried no file, has a label of its own if it may. What the kernel sends for a
         // connection that is closed, without payload, has any label.

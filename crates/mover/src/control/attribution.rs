@@ -46,11 +46,13 @@ pub enum Limit {
     Latency,
     /// There is nothing to do.
     Idle,
+    /// Giving way to other traffic.
+    Politeness,
 }
 
 impl Limit {
     /// All of them, in the order of their codes.
-    pub const ALL: [Limit; 12] = [
+    pub const ALL: [Limit; 13] = [
         Limit::Unknown,
         Limit::SourceDisk,
         Limit::SourceCpu,
@@ -63,6 +65,7 @@ impl Limit {
         Limit::RateLimit,
         Limit::Latency,
         Limit::Idle,
+        Limit::Politeness,
     ];
 
     /// Its number in [`Telemetry::limit`]; 0 is [`Limit::Unknown`].
@@ -93,6 +96,7 @@ impl Limit {
             Limit::RateLimit => "rate_limit",
             Limit::Latency => "latency",
             Limit::Idle => "idle",
+            Limit::Politeness => "politeness",
         }
     }
 
@@ -104,7 +108,7 @@ impl Limit {
             Limit::SenderWindow | Limit::ReceiverWindow | Limit::NetworkLoss | Limit::NetworkPath => true,
             Limit::SourceCpu | Limit::DestinationCpu => true,
             Limit::SourceDisk | Limit::DestinationDisk | Limit::RateLimit | Limit::Latency | Limit::Idle => false,
-            Limit::Unknown => false,
+            Limit::Politeness | Limit::Unknown => false,
         }
     }
 }
@@ -163,6 +167,8 @@ pub struct Second {
     pub moved: bool,
     /// Time in which the session sent what its set point allows: of [`Pacer::held`](super::pace::Pacer::held).
     pub held: PerMille,
+    /// Time in which it sent what giving way leaves it: of [`Polite::held`](super::polite::Polite::held).
+    pub polite: PerMille,
     /// The source.
     pub source: Source,
     /// Its sockets.
@@ -243,7 +249,7 @@ const LOSS: PerMille = PerMille::new(1);
 ///
 /// | | seen | named |
 /// |---|---|---|
-/// | 1 | the set point was reached in most of the second | `rate_limit` |
+/// | 1 | the set point, or what giving way leaves, was reached in most of the second | `rate_limit`, `politeness` |
 /// | 2 | nothing was sent, and nothing was ready or being read | `latency` while something is outstanding, else `idle` |
 /// | 3 | the destination had no free buffer most of the time | `destination_disk` if writers were busy, `destination_cpu` if its processors were, else `latency` (a commit) |
 /// | 4 | streams waited for parcels most of the time | `source_cpu` if readers computed or the host was full, `source_disk` if they read, else `latency` |
@@ -261,6 +267,9 @@ pub fn attribute(second: &Second) -> Limit {
     let Second { source, tcp, destination, .. } = second;
     if second.held >= MOST {
         return Limit::RateLimit;
+    }
+    if second.polite >= MOST {
+        return Limit::Politeness;
     }
     if !second.moved && source.empty >= MOST && source.readers < SOME {
         return if second.outstanding { Limit::Latency } else { Limit::Idle };

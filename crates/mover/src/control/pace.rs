@@ -78,6 +78,8 @@ pub struct Pacer {
     highest: Option<Rate>,
     /// Senders keep to [`Pacer::record_payload_bytes`].
     fitted: bool,
+    /// The gate stands open, and the kernel's pacing holds the set point.
+    smooth: bool,
 }
 
 /// What to set on a stream's socket.
@@ -100,6 +102,8 @@ const RECORD_TIME: Duration = Duration::from_millis(3);
 const RECORD_PAYLOAD_MIN: u64 = 4 << 10;
 /// Of the set point for all idle streams: they send what the gate gives until the next tick sees them.
 const IDLE_PPM: u64 = 2_000;
+/// Lowest set point that pacing may hold alone.
+const SMOOTH_MIN: Rate = Rate::mbps(6);
 /// Shortest time in which a set point should let a stream release one pacing step.
 const STEP: Duration = Duration::from_millis(5);
 
@@ -117,6 +121,7 @@ impl Pacer {
             ticked: now,
             highest: None,
             fitted: false,
+            smooth: false,
         }
     }
 
@@ -132,6 +137,13 @@ impl Pacer {
     #[must_use]
     pub fn set_point(&self) -> Option<Rate> {
         self.set_point
+    }
+
+    /// From the next change of the set point on the kernel's pacing alone holds it, or the gate again. What passes the gate
+    /// leaves together: up to 30 ms of the set point, which is a queue somewhere. The kernel spaces packets, and is off by
+    /// some per cent (its error is learned only while the set point rests).
+    pub fn set_smooth(&mut self, smooth: bool) {
+        self.smooth = smooth;
     }
 
     /// Changes the set point, or lifts it. Apply [`changes`](Pacer::changes) and the
@@ -234,6 +246,9 @@ impl Pacer {
         if set_point.is_zero() {
             return 0;
         }
+        if self.is_smooth(set_point) {
+            return u64::MAX;
+        }
         let open_ps = self.gate.open(now, self.take_ps(set_point, set_point));
         self.overhead.pacing_bytes_per_s(bits_in(open_ps, set_point))
     }
@@ -279,7 +294,7 @@ impl Pacer {
         let grants = share::share(set_point.bps(), &wants);
         let idle = wants.iter().filter(|w| matches!(w, Want::Nothing)).count();
         let spare = set_point.scaled(IDLE_PPM, MILLION as u64 * idle.max(1) as u64);
-        let gate_leads = self.take_ps(set_point, set_point) <= TAKE_PS_MAX;
+        let gate_leads = self.take_ps(set_point, set_point) <= TAKE_PS_MAX && !self.is_smooth(set_point);
         // A segment sent at a low rate holds its stream back for long, also when the rate is raised
         // meanwhile. While the gate leads nobody needs to be held that low.
         let fair = set_point.scaled(1, wants.len().max(1) as u64);
@@ -288,6 +303,11 @@ impl Pacer {
         for (stream, grant_bps) in self.streams.values_mut().zip(grants) {
             stream.pace(Rate::from_bps(grant_bps).max(spare), gate_leads, correction_ppm);
         }
+    }
+
+    /// So slow that a step of pacing is a part of a second, streams are not held by pacing alone.
+    fn is_smooth(&self, set_point: Rate) -> bool {
+        self.smooth && set_point >= SMOOTH_MIN
     }
 
     /// The time at a rate of what a sender takes at once at a set point: a whole record.

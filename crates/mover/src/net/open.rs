@@ -144,6 +144,7 @@ pub fn plain_settings() -> Settings {
         streams_max: 1,
         congestion: None,
         rate_bps: None,
+        polite: false,
         dscp: None,
         flow_label: None,
     }

@@ -11,12 +11,25 @@ use crate::control::buffers::{Limits, Path, SHORT_PATH, SendBuffer, send_buffer}
 /// Most memory for the send buffers of one session: 400 Gb/s over 100 ms, held while a loss is repaired.
 const SESSION_BUFFERS_MAX: Bytes = Bytes::gib(10);
 
-/// Sets congestion control and send buffer of a stream that will send; gives the congestion control that the kernel
-/// uses then.
+/// Sets congestion control and send buffer of a stream that will send, and gives way if `polite`; gives the congestion
+/// control that the kernel uses then.
 #[must_use]
-pub fn sender(fd: BorrowedFd<'_>, named: Option<&str>, rtt_us: u64, rate: Option<Rate>, streams: u16) -> Congestion {
+pub fn sender(
+    fd: BorrowedFd<'_>,
+    named: Option<&str>,
+    polite: bool,
+    rtt_us: u64,
+    rate: Option<Rate>,
+    streams: u16,
+) -> Congestion {
     let min_rtt = Some(Duration::from_micros(rtt_us));
-    let chosen = congestion(fd, named, min_rtt.is_some_and(|rtt| rtt < SHORT_PATH));
+    let no_bbr = if polite {
+        // What it sends of its own accord delays others, and what it was held to for a while it takes for the path's rate.
+        Some("bbr cannot give way")
+    } else {
+        min_rtt.filter(|rtt| *rtt < SHORT_PATH).map(|_| "bbr without the fq qdisc is slow on a path this short")
+    };
+    let chosen = congestion(fd, named, no_bbr);
     let limits = Limits {
         grown_max: Bytes::new(setting("/proc/sys/net/ipv4/tcp_wmem")),
         asked_max: Bytes::new(setting("/proc/sys/net/core/wmem_max")).max(privileged()),
@@ -41,7 +54,7 @@ fn privileged() -> Bytes {
     if sys::process::euid() == 0 { Bytes::MAX } else { Bytes::ZERO }
 }
 
-fn congestion(fd: BorrowedFd<'_>, named: Option<&str>, short: bool) -> Congestion {
+fn congestion(fd: BorrowedFd<'_>, named: Option<&str>, no_bbr: Option<&str>) -> Congestion {
     let in_force = || sys::socket::congestion(fd).ok();
     let because = |reason: String| Congestion { name: in_force(), reason: Some(reason), refused: false };
     if let Some(name) = named {
@@ -50,12 +63,11 @@ fn congestion(fd: BorrowedFd<'_>, named: Option<&str>, short: bool) -> Congestio
             Err(error) => {
                 let allowed = sys::socket::allowed_congestion().unwrap_or_default().join(" ");
                 let reason = format!("congestion control {name} cannot be set: {error}; allowed here: {allowed}");
-                Congestion { reason: Some(reason), refused: true, ..congestion(fd, None, short) }
+                Congestion { reason: Some(reason), refused: true, ..congestion(fd, None, no_bbr) }
             }
         };
     }
-    if in_force().as_deref() == Some("bbr") && short {
-        let reason = "bbr without the fq qdisc is slow on a path this short";
+    if let (Some("bbr"), Some(reason)) = (in_force().as_deref(), no_bbr) {
         return match sys::socket::set_congestion(fd, "cubic") {
             Ok(()) => because(reason.to_owned()),
             Err(error) => because(format!("the kernel's default; {reason}, but cubic cannot be set: {error}")),

@@ -65,7 +65,7 @@ async fn send_until(
     interval: Duration,
     direction: &'static str,
 ) -> Result<(), SessionError> {
-    let mut tick = tokio::time::interval(TICK);
+    let mut tick = tokio::time::interval(TICK.min(sending.beat()));
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let mut stop = context.stop.clone();
     let mut steer = context.steer.take();
@@ -125,6 +125,7 @@ async fn send_until(
 /// Waits until every stream has ended in good order.
 async fn drain(wire: &mut Wire, sending: &mut Sending) -> Result<(), SessionError> {
     let until = Instant::now() + ENDING;
+    let beat = TICK.min(sending.beat());
     while !sending.streams.is_empty() && Instant::now() < until {
         tokio::select! {
             message = wire.link.recv() => { wire.hear(message?).await; },
@@ -133,8 +134,9 @@ async fn drain(wire: &mut Wire, sending: &mut Sending) -> Result<(), SessionErro
                     sending.closed(id, why.as_deref());
                 }
             },
-            () = tokio::time::sleep(TICK) => {}
+            () = tokio::time::sleep(beat) => {}
         }
+        sending.pace(Instant::now());
     }
     Ok(())
 }

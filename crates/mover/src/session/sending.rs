@@ -12,8 +12,9 @@ use units::Rate;
 
 use super::auto::Auto;
 use super::streams::{Sample, Streams, Ways};
-use super::{Context, NEWS_MAX, SessionError, Wire};
+use super::{Context, NEWS_MAX, SessionError, TICK, Wire};
 use crate::control::pace::{Pacer, Reading};
+use crate::control::polite::{self, Polite};
 use crate::control::stall::{Look, Watch};
 use crate::frame::{Frame, Pool};
 use crate::net::gate::Gate;
@@ -42,6 +43,11 @@ pub struct Sending {
     threads_max: usize,
     paced: Arc<Mutex<Paced>>,
     paced_at: Instant,
+    /// The set point that was asked for.
+    asked: Option<Rate>,
+    /// What giving way allows, if the session is to.
+    polite: Option<Polite>,
+    polite_at: Instant,
     watch: Watch,
     watched_at: Instant,
     begin: Instant,
@@ -59,6 +65,7 @@ struct Before {
     gated_us: u64,
     starved_us: u64,
     held: Duration,
+    polite: Duration,
 }
 
 impl Sending {
@@ -87,7 +94,8 @@ impl Sending {
         let streams = Streams::new(ways, context.session, context.key.clone(), context.settings.clone(), wanted);
         let begin = Instant::now();
         let rate = context.settings.rate_bps.map(Rate::from_bps);
-        let pacer = Pacer::new(Duration::ZERO, rate).with_fitted_records();
+        let polite = context.settings.polite.then(|| Polite::new(Duration::ZERO));
+        let pacer = Pacer::new(Duration::ZERO, lesser(rate, polite.as_ref())).with_fitted_records();
         let paced = Arc::new(Mutex::new(Paced { pacer, booked: 0 }));
         open_gate(&shared.gate, &paced, Duration::ZERO);
         let opener = paced.clone();
@@ -104,6 +112,9 @@ impl Sending {
             threads_max: cores.max(1),
             paced,
             paced_at: begin,
+            asked: rate,
+            polite,
+            polite_at: begin,
             watch: Watch::default(),
             watched_at: begin,
             begin,
@@ -124,8 +135,8 @@ impl Sending {
         let fd = opened.socket.as_fd();
         let rtt = sys::socket::tcp_info(fd).map_or(0, |i| u64::from(i.rtt_us));
         let congestion = {
-            let rate = self.paced.lock().expect("no panic under the lock").pacer.set_point();
-            crate::net::tune::sender(fd, self.congestion.as_deref(), rtt, rate, self.streams.wanted)
+            let (named, polite) = (self.congestion.as_deref(), self.polite.is_some());
+            crate::net::tune::sender(fd, named, polite, rtt, self.asked, self.streams.wanted)
         };
         let is_news = outlook.congestion(&congestion).await && !self.driver;
         let reading = reading(opened.id, &opened.socket, false);
@@ -162,9 +173,19 @@ impl Sending {
 
     /// Changes the set point, b/s of IP packets, within what the agent of the session allows.
     pub fn set_rate(&mut self, rate: Option<u64>) {
-        let rate = rate.into_iter().chain(self.rate_max_bps).min();
+        self.asked = rate.into_iter().chain(self.rate_max_bps).min().map(Rate::from_bps);
+        self.put_rate();
+    }
+
+    /// Puts the smaller of what was asked for and what giving way allows in force.
+    fn put_rate(&self) {
         let now = self.begin.elapsed();
-        self.paced.lock().expect("no panic under the lock").pacer.set_rate(now, rate.map(Rate::from_bps));
+        let rate = lesser(self.asked, self.polite.as_ref());
+        {
+            let pacer = &mut self.paced.lock().expect("no panic under the lock").pacer;
+            pacer.set_smooth(rate < self.asked || self.asked.is_none());
+            pacer.set_rate(now, rate);
+        }
         self.apply_pacing();
         open_gate(&self.shared.gate, &self.paced, now);
         self.threads.iter().for_each(SendThread::wake);
@@ -195,6 +216,12 @@ impl Sending {
         self.shared.stats.bytes.load(Ordering::Relaxed)
     }
 
+    /// How often [`tick`](Sending::tick) wants to be called.
+    #[must_use]
+    pub fn beat(&self) -> Duration {
+        if self.polite.is_some() { polite::LOOK } else { TICK }
+    }
+
     /// Looks after streams and pacing. Gives the streams that are given up: the other end cannot see that.
     ///
     /// # Errors
@@ -206,6 +233,13 @@ impl Sending {
             self.watched_at = now;
             given_up = self.watch(now, wire.link.works(now));
         }
+        self.pace(now);
+        Ok(given_up)
+    }
+
+    /// Looks after pacing alone: for streams that end.
+    pub fn pace(&mut self, now: Instant) {
+        self.give_way(now);
         let mut paced = self.paced.lock().expect("no panic under the lock");
         // Counters of shorter spans are too coarse to learn from.
         if paced.pacer.set_point().is_some() && now.duration_since(self.paced_at) >= PACE {
@@ -217,7 +251,22 @@ impl Sending {
             drop(paced);
             self.apply_pacing();
         }
-        Ok(given_up)
+    }
+
+    /// Sees what other traffic leaves.
+    fn give_way(&mut self, now: Instant) {
+        let Some(polite) = self.polite.as_mut().filter(|_| now.duration_since(self.polite_at) >= polite::LOOK) else {
+            return;
+        };
+        self.polite_at = now;
+        let readings: Vec<_> = self.streams.live().filter_map(|(id, live)| polite_reading(id, &live.socket)).collect();
+        polite.look(self.begin.elapsed(), &readings, self.asked);
+        tracing::trace!(?polite, ?readings, "gives way");
+        let rate = lesser(self.asked, self.polite.as_ref());
+        let in_force = self.paced.lock().expect("no panic under the lock").pacer.set_point();
+        if is_news(in_force, rate) {
+            self.put_rate();
+        }
     }
 
     /// Gives up streams on dead paths while another path works, and spreads streams over addresses that are good again.
@@ -291,6 +340,7 @@ impl Sending {
             gated_us: load(&stats.gated_us),
             starved_us: load(&stats.starved_us),
             held,
+            polite: self.polite.as_ref().map_or(Duration::ZERO, Polite::held),
         };
         let sample = self.streams.sample();
         let threads = self.threads.len().max(1) as u64;
@@ -300,13 +350,19 @@ impl Sending {
             gated_us: (now.gated_us - self.before.gated_us) / threads,
             starved_us: (now.starved_us - self.before.starved_us) / threads,
             held: now.held.saturating_sub(self.before.held),
+            polite: Duration::ZERO,
             disk_busy_us,
             outstanding: self.shared.test.is_some() || self.pool.free() < self.pool.count(),
         };
+        let polite = now.polite.saturating_sub(self.before.polite);
         self.before = now;
         second.book_sleep(&sample);
         if let Some(set_point) = set_point {
             second.book_held(&sample, set_point);
+        }
+        if set_point < self.asked || (self.asked.is_none() && self.polite.is_some()) {
+            // It is not the set point that was asked for.
+            second.polite = std::mem::take(&mut second.held).max(polite);
         }
         outlook.sent(load(&stats.bytes), sample, self.streams.buffer_bytes());
         outlook.attribute(&second, &sample, peer);
@@ -343,6 +399,32 @@ fn reading(id: u16, socket: &std::net::TcpStream, queued: bool) -> Reading {
             rate_limited: Reading::pacing_is_the_limit(info.notsent_bytes, in_flight, limit.0, limit.1, limit.2),
         }
     }
+}
+
+/// The smaller of the set point that was asked for and what giving way allows.
+fn lesser(asked: Option<Rate>, polite: Option<&Polite>) -> Option<Rate> {
+    asked.into_iter().chain(polite.map(Polite::rate)).min()
+}
+
+/// Whether a set point differs so much from the one in force that it is worth telling every socket: 1 % too much for a second are 10 ms of queue.
+fn is_news(in_force: Option<Rate>, rate: Option<Rate>) -> bool {
+    match (in_force, rate) {
+        (Some(old), Some(new)) => new.bps().abs_diff(old.bps()) > old.bps() / 500,
+        (old, new) => old != new,
+    }
+}
+
+/// State of a stream for giving way; `None` if its socket does not say it.
+fn polite_reading(id: u16, socket: &std::net::TcpStream) -> Option<polite::Reading> {
+    let info = sys::socket::tcp_info(socket.as_fd()).ok()?;
+    Some(polite::Reading {
+        stream: id,
+        rtt_us: info.rtt_us,
+        min_rtt_us: info.min_rtt_us,
+        acks: info.segs_in,
+        acked_bytes: info.bytes_acked,
+        resent: info.total_retrans,
+    })
 }
 
 /// The pacer, and how much of what was taken it knows of.

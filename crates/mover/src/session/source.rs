@@ -23,7 +23,7 @@ use super::hooks::SessionHooks;
 use super::lanes::Lanes;
 use super::sending::Sending;
 use super::tally::Tally;
-use super::{CLOSE, Context, DRAIN, NEWS_MAX, SECOND, SessionError, Steering, TICK, Wire, steered, stopped};
+use super::{CLOSE, Context, DRAIN, NEWS_MAX, SECOND, SessionError, Steering, Wire, steered, stopped};
 use crate::digest::DigestValue;
 use crate::event::Event;
 use crate::filter::Filter;
@@ -213,7 +213,7 @@ struct Session {
 
 impl Session {
     async fn run(&mut self) -> Result<(), SessionError> {
-        let mut tick = tokio::time::interval(TICK);
+        let mut tick = tokio::time::interval(self.sending.beat());
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         let mut stop = self.context.stop.clone();
         let mut steer = self.steer.clone();

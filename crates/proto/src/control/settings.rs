@@ -17,6 +17,8 @@ pub struct Settings {
     pub congestion: Option<String>,
     /// Set point in b/s of IP packets.
     pub rate_bps: Option<u64>,
+    /// The sending end gives way to other traffic.
+    pub polite: bool,
     /// DSCP, 6 bits.
     pub dscp: Option<u8>,
     /// IPv6 flow labels.

@@ -111,6 +111,7 @@ fn settings() -> Settings {
         streams_max: 8,
         congestion: Some("bbr".into()),
         rate_bps: Some(10_000_000_000),
+        polite: true,
         dscp: Some(8),
         flow_label: Some(FlowLabel { first: 0x3_0044, entropy: 0xc_0103 }),
     }

@@ -80,6 +80,13 @@ fn what_is_said_is_what_the_mover_gets() {
         (Overwrite::Always, 0, None)
     );
     assert_eq!(plain.settings.protection, proto::seal::Protection::Private);
+    let marks = |line: &str| {
+        let settings = checked(line).unwrap().settings;
+        (settings.polite, settings.dscp)
+    };
+    assert_eq!(marks("a lh://h/x"), (false, None));
+    assert_eq!(marks("a lh://h/x --polite"), (true, Some(1)), "less than best effort, RFC 8622");
+    assert_eq!(marks("a lh://h/x --polite --dscp 0"), (true, Some(0)), "what is said wins");
     assert_eq!(plain.options.filters, []);
 }
 

@@ -16,6 +16,7 @@ fn fluent() -> Second {
         outstanding: true,
         moved: true,
         held: per(0),
+        polite: PerMille::default(),
         source: Source { empty: per(20), readers: per(400), hashing: per(200), net: per(500), host: per(600) },
         tcp: Tcp { busy, segments: 100_000, window_full: Some(per(900)), ..Tcp::default() },
         destination: Destination { net: per(600), disk: per(300), starved: per(10), host: per(600) },
@@ -35,6 +36,13 @@ fn the_set_point() {
         (s.held, s.source.empty, s.destination.starved) = (per(500), per(900), per(900))
     });
     check(NetworkPath, "a larger shortfall has another cause", |s| s.held = per(499));
+}
+
+#[test]
+fn giving_way() {
+    check(Politeness, "what was left was used", |s| s.polite = per(700));
+    check(NetworkPath, "it was not", |s| s.polite = per(499));
+    check(RateLimit, "the set point was less", |s| (s.held, s.polite) = (per(600), per(400)));
 }
 
 #[test]
@@ -126,7 +134,7 @@ fn names_and_codes() {
         assert_eq!(json, format!("\"{}\"", limit.name()));
         assert_eq!(serde_json::from_str::<Limit>(&json).expect("its own"), limit);
     }
-    assert_eq!((Limit::of_code(0), Limit::of_code(12)), (Unknown, Unknown));
+    assert_eq!((Limit::of_code(0), Limit::of_code(13)), (Unknown, Unknown));
     assert_eq!(DestinationDisk.to_string(), "destination disk");
     assert_eq!(SourceCpu.to_string(), "source CPU");
 }

@@ -5,4 +5,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod graph;
+pub mod paths;

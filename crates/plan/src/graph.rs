@@ -39,8 +39,8 @@ pub struct Graph {
     risks: Vec<String>,
 }
 
-/// The largest cost, and delay, of an edge: sums over [`EDGES_MAX`] of them fit 64 bits.
-pub const WEIGHT_MAX: u64 = 1 << 43;
+/// The largest cost, and delay, of an edge: sums over [`EDGES_MAX`] of them fit 64 bits, also with a sign.
+pub const WEIGHT_MAX: u64 = 1 << 40;
 /// Edges of a graph.
 pub const EDGES_MAX: usize = 1 << 20;
 

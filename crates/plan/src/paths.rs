@@ -4,14 +4,19 @@
 //! the one whose nodes' names come first along the path, then that whose edges' names do: every answer is the first in this
 //! order, so the same question always has the same answer.
 
+mod constrained;
+mod disjoint;
 mod shortest;
 mod towards;
+mod widest;
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use crate::graph::{EdgeId, Graph, NodeId};
 
+pub use constrained::{BEGINS_MAX, Constrained, Constraints, GaveUp, INCLUDES_MAX, Include};
+pub use disjoint::{Apart, EXACT_NODES, Pair, STATES_MAX, STATES_MAX_EXACT, Shared};
 pub use shortest::{KShortest, PATHS_MAX};
 pub use towards::Towards;
 
@@ -185,6 +190,11 @@ impl<'a> Paths<'a> {
         self.names.forwards[node as usize]
     }
 
+    /// Whether a path to `end` may come to this node.
+    fn leads_on(&self, node: u32, end: u32) -> bool {
+        node == end || self.forwards(node)
+    }
+
     /// The steps out of a node, with their indices, in the order of names.
     fn out(&self, node: u32) -> impl Iterator<Item = (u32, &Step)> {
         let node = node as usize;
@@ -202,9 +212,9 @@ impl<'a> Paths<'a> {
     fn path(&self, steps: impl Iterator<Item = u32>) -> Path {
         let mut path = Path::default();
         for index in steps {
-            let step = &self.steps[index as usize];
-            path.edges.push(step.edge);
-            path.cost += step.cost;
+            let edge = self.steps[index as usize].edge;
+            path.edges.push(edge);
+            path.cost += self.graph.edge(edge).cost;
         }
         path
     }

@@ -1,5 +1,6 @@
 //! Groups of directed edges `[from, to, cost]`, each with its question: `k3` from `src` to `dst`, the three cheapest paths. Groups
-//! that name no ends ask from `S` to `T`.
+//! that name no ends ask from `S` to `T` for the `disjoint_pair` of paths that share no link, and its `total` cost; both are
+//! `null` where there is none.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::decimal::Scale;
 use super::{AnswerError, refused};
 use crate::graph::{EDGES_MAX, Edge, Graph, NodeId, WEIGHT_MAX};
-use crate::paths::{Path, Paths};
+use crate::paths::{Apart, Path, Paths};
 
 /// Edges of a group.
 const EDGES: &str = "edges";
@@ -38,6 +39,13 @@ fn fill_group(group: &mut Map<String, Value>, scale: Scale) -> Result<(), Answer
         let k3 = towards.k_shortest(asked.from).take(3);
         let k3: Vec<Value> = k3.map(|path| json!([scale.write(path.cost), asked.names(&path)])).collect();
         group.insert("k3".to_owned(), k3.into());
+    }
+    if !group.contains_key("src") || group.contains_key("disjoint_pair") {
+        let pair = paths.pair(asked.from, asked.to, Apart::Links).filter(|pair| pair.shared.is_apart(Apart::Links));
+        let total = pair.as_ref().map(|pair| scale.write(pair.paths.iter().map(|path| path.cost).sum()));
+        let names = pair.map(|pair| pair.paths.iter().map(|path| asked.names(path)).collect());
+        group.insert("disjoint_pair".to_owned(), names.unwrap_or(Value::Null));
+        group.insert("total".to_owned(), total.unwrap_or(Value::Null));
     }
     Ok(())
 }

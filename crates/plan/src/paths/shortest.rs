@@ -182,7 +182,7 @@ impl Search {
 
     /// Whether a path to the end may take this step.
     fn may_take(&self, towards: &Towards<'_, '_>, to: u32) -> bool {
-        !self.is_passed(to) && towards.is_reached(to) && (to == towards.to || towards.paths.forwards(to))
+        !self.is_passed(to) && towards.is_reached(to) && towards.paths.leads_on(to, towards.to)
     }
 
     /// The first step of the shortest walk from `here` that keeps off the passed nodes at its first step, and whether it

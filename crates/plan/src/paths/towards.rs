@@ -67,7 +67,7 @@ fn lengths(paths: &Paths<'_>, to: u32) -> Vec<Length> {
     // Holds at most one entry for each edge.
     let mut nearest = BinaryHeap::from([Reverse((Length::ZERO, to))]);
     while let Some(Reverse((length, node))) = nearest.pop() {
-        if length > lengths[node as usize] || (node != to && !paths.forwards(node)) {
+        if length > lengths[node as usize] || !paths.leads_on(node, to) {
             continue;
         }
         for (_, step) in paths.into(node) {
@@ -88,7 +88,7 @@ fn next(paths: &Paths<'_>, lengths: &[Length], node: u32, to: u32) -> u32 {
     if node == to || here == Length::NONE {
         return NO_STEP;
     }
-    let mut out = paths.out(node).filter(|(_, step)| step.to == to || paths.forwards(step.to));
+    let mut out = paths.out(node).filter(|(_, step)| paths.leads_on(step.to, to));
     let tight = out.find(|(_, step)| {
         let there = lengths[step.to as usize];
         there != Length::NONE && there.and(step) == here

@@ -197,8 +197,12 @@ impl<'a> Paths<'a> {
 
     /// The steps out of a node, with their indices, in the order of names.
     fn out(&self, node: u32) -> impl Iterator<Item = (u32, &Step)> {
-        let node = node as usize;
-        (self.out[node]..self.out[node + 1]).map(|index| (index, &self.steps[index as usize]))
+        self.out_of(node).map(|index| (index as u32, &self.steps[index]))
+    }
+
+    /// The indices of the steps out of a node.
+    fn out_of(&self, node: u32) -> std::ops::Range<usize> {
+        self.out[node as usize] as usize..self.out[node as usize + 1] as usize
     }
 
     /// The steps into a node, with their indices.

@@ -22,6 +22,8 @@ pub struct KShortest<'t, 'p, 'a> {
     towards: &'t Towards<'p, 'a>,
     from: u32,
     sets: BinaryHeap<Reverse<Set>>,
+    /// The set whose first path was told last: what is left of it is not in the queue yet.
+    told: Option<Set>,
     search: Search,
     found: usize,
 }
@@ -33,9 +35,32 @@ struct Set {
     /// The nodes after the first, then as many steps.
     walk: Box<[u32]>,
     kept: usize,
-    banned: Vec<u32>,
+    banned: Banned,
     /// Whether `walk` is a path: the first of the set.
     is_path: bool,
+}
+
+/// Steps that are not to be taken next; mostly one, which takes no memory of its own.
+#[derive(Clone, Debug)]
+struct Banned {
+    last: u32,
+    others: Vec<u32>,
+}
+
+impl Banned {
+    const fn none() -> Banned {
+        Banned { last: NO_STEP, others: Vec::new() }
+    }
+
+    fn has(&self, step: u32) -> bool {
+        self.last == step || self.others.contains(&step)
+    }
+
+    fn and(&self, step: u32) -> Banned {
+        let mut others = self.others.clone();
+        others.extend((self.last != NO_STEP).then_some(self.last));
+        Banned { last: step, others }
+    }
 }
 
 impl Ord for Set {
@@ -68,21 +93,23 @@ impl Set {
 impl<'t, 'p, 'a> KShortest<'t, 'p, 'a> {
     pub(super) fn new(towards: &'t Towards<'p, 'a>, from: u32) -> Self {
         let search = Search::new(towards.paths.nodes());
-        let mut paths = KShortest { towards, from, sets: BinaryHeap::new(), search, found: 0 };
+        let mut paths = KShortest { towards, from, sets: BinaryHeap::new(), told: None, search, found: 0 };
         if towards.is_reached(from) {
-            let set = paths.set(&[], towards.tail(from).collect(), Vec::new(), true);
-            paths.sets.push(Reverse(set));
+            paths.add(&[], towards.length[from as usize], towards.tail(from), Banned::none(), true);
         }
         paths
     }
 
-    /// The set of paths that begin with `kept`, whose first path or bound goes on with `rest`.
-    fn set(&self, kept: &[u32], rest: Vec<u32>, banned: Vec<u32>, is_path: bool) -> Set {
+    /// Puts in the set of paths that begin with `kept`, whose first path or bound has this length and goes on with `rest`.
+    fn add(&mut self, kept: &[u32], length: Length, rest: impl Iterator<Item = u32>, banned: Banned, is_path: bool) {
         let all = &self.towards.paths.steps;
-        let steps = || kept.iter().chain(&rest).copied();
-        let length = steps().fold(Length::ZERO, |length, step| length.and(&all[step as usize]));
-        let walk = steps().map(|step| all[step as usize].to).chain(steps()).collect();
-        Set { length, walk, kept: kept.len(), banned, is_path }
+        let hops = length.hops as usize;
+        let mut walk = vec![0; 2 * hops].into_boxed_slice();
+        let (nodes, steps) = walk.split_at_mut(hops);
+        for ((node, place), step) in nodes.iter_mut().zip(steps).zip(kept.iter().copied().chain(rest)) {
+            (*node, *place) = (all[step as usize].to, step);
+        }
+        self.sets.push(Reverse(Set { length, walk, kept: kept.len(), banned, is_path }));
     }
 
     /// Puts back what is left of a set without its first path.
@@ -90,33 +117,35 @@ impl<'t, 'p, 'a> KShortest<'t, 'p, 'a> {
         let (towards, steps) = (self.towards, set.steps());
         let nodes = &set.walk[..steps.len()];
         self.search.leave_all();
-        self.search.pass(self.from);
-        nodes[..set.kept].iter().for_each(|&node| self.search.pass(node));
-        for at in set.kept..steps.len() {
+        let (none, mut so_far) = (Banned::none(), Length::ZERO);
+        for at in 0..steps.len() {
             let here = if at == 0 { self.from } else { nodes[at - 1] };
             self.search.pass(here);
-            let mut banned = if at == set.kept { set.banned.clone() } else { Vec::new() };
-            banned.push(steps[at]);
-            if let Some((step, is_path)) = self.search.bound(towards, here, &banned) {
-                let next = towards.paths.steps[step as usize].to;
-                let rest = std::iter::once(step).chain(towards.tail(next)).collect();
-                let left = self.set(&steps[..at], rest, banned, is_path);
-                self.sets.push(Reverse(left));
+            if at >= set.kept {
+                let before = if at == set.kept { &set.banned } else { &none };
+                let banned = before.and(steps[at]);
+                if let Some((left, step, is_path)) = self.search.bound(towards, here, &banned) {
+                    let next = towards.paths.steps[step as usize].to;
+                    let rest = std::iter::once(step).chain(towards.tail(next));
+                    self.add(&steps[..at], so_far.plus(left), rest, banned, is_path);
+                }
             }
+            so_far = so_far.and(&towards.paths.steps[steps[at] as usize]);
         }
     }
 
     /// Puts a set back with its first path, if it has any.
     fn resolve(&mut self, set: Set) {
-        let kept = &set.steps()[..set.kept];
+        let (towards, kept) = (self.towards, &set.steps()[..set.kept]);
         let nodes = &set.walk[..set.kept];
         self.search.leave_all();
         self.search.pass(self.from);
         nodes.iter().for_each(|&node| self.search.pass(node));
         let here = nodes.last().copied().unwrap_or(self.from);
-        if let Some(rest) = self.search.first(self.towards, here, &set.banned) {
-            let set = self.set(kept, rest, set.banned.clone(), true);
-            self.sets.push(Reverse(set));
+        if let Some(rest) = self.search.first(towards, here, &set.banned) {
+            let steps = kept.iter().chain(&rest);
+            let length = steps.fold(Length::ZERO, |length, &step| length.and(&towards.paths.steps[step as usize]));
+            self.add(kept, length, rest.iter().copied(), set.banned.clone(), true);
         }
     }
 }
@@ -128,14 +157,18 @@ impl Iterator for KShortest<'_, '_, '_> {
         if self.found == PATHS_MAX {
             return None;
         }
+        if let Some(told) = self.told.take() {
+            self.split(&told);
+        }
         while let Some(Reverse(set)) = self.sets.pop() {
             if !set.is_path {
                 self.resolve(set);
                 continue;
             }
-            self.split(&set);
+            let path = self.towards.paths.path(set.steps().iter().copied());
+            self.told = Some(set);
             self.found += 1;
-            return Some(self.towards.paths.path(set.steps().iter().copied()));
+            return Some(path);
         }
         None
     }
@@ -185,30 +218,29 @@ impl Search {
         !self.is_passed(to) && towards.is_reached(to) && towards.paths.leads_on(to, towards.to)
     }
 
-    /// The first step of the shortest walk from `here` that keeps off the passed nodes at its first step, and whether it
-    /// does so to the end.
-    fn bound(&self, towards: &Towards<'_, '_>, here: u32, banned: &[u32]) -> Option<(u32, bool)> {
-        let out =
-            towards.paths.out(here).filter(|(index, step)| self.may_take(towards, step.to) && !banned.contains(index));
-        // Of equal ones the first in the order of names stays.
-        let (_, index, next) =
-            out.map(|(index, step)| (towards.length[step.to as usize].and(step), index, step.to)).min()?;
-        let mut at = next;
+    /// The shortest walk from `here` that keeps off the passed nodes at its first step: its length, its first step, and whether
+    /// it keeps off them to the end.
+    fn bound(&self, towards: &Towards<'_, '_>, here: u32, banned: &Banned) -> Option<(Length, u32, bool)> {
+        let steps = &towards.paths.steps;
+        let ways = towards.ways[towards.paths.out_of(here)].iter().take_while(|way| way.0 != Length::NONE);
+        let mut open = ways.filter(|(_, step)| !self.is_passed(steps[*step as usize].to) && !banned.has(*step));
+        let &(length, index) = open.next()?;
+        let mut at = steps[index as usize].to;
         while towards.next[at as usize] != NO_STEP {
-            at = towards.paths.steps[towards.next[at as usize] as usize].to;
+            at = steps[towards.next[at as usize] as usize].to;
             if self.is_passed(at) {
-                return Some((index, false));
+                return Some((length, index, false));
             }
         }
-        Some((index, true))
+        Some((length, index, true))
     }
 
     /// The steps of the first path from `here` that keeps off the passed nodes (A*, with the distances to the end as what is
     /// left at least: they are exact where nothing is in the way).
-    fn first(&mut self, towards: &Towards<'_, '_>, here: u32, banned: &[u32]) -> Option<Vec<u32>> {
+    fn first(&mut self, towards: &Towards<'_, '_>, here: u32, banned: &Banned) -> Option<Vec<u32>> {
         let paths = towards.paths;
         let is_open = |search: &Search, index: u32, to: u32, from: u32| {
-            search.may_take(towards, to) && !(from == here && banned.contains(&index))
+            search.may_take(towards, to) && !(from == here && banned.has(index))
         };
         self.reached[here as usize] = Length::ZERO;
         self.known.push(here);
@@ -245,13 +277,11 @@ impl Search {
     }
 
     /// Of the shortest paths that a search found, the first in the order of names.
-    fn first_of_shortest(&mut self, paths: &Paths<'_>, here: u32, to: u32, banned: &[u32]) -> Vec<u32> {
+    fn first_of_shortest(&mut self, paths: &Paths<'_>, here: u32, to: u32, banned: &Banned) -> Vec<u32> {
         let is_tight = |reached: &[Length], index: u32, from: u32, end: u32| {
             let step = &paths.steps[index as usize];
             let before = reached[from as usize];
-            before != Length::NONE
-                && before.and(step) == reached[end as usize]
-                && !(from == here && banned.contains(&index))
+            before != Length::NONE && before.and(step) == reached[end as usize] && !(from == here && banned.has(index))
         };
         let mut left = vec![to];
         self.on_path[to as usize] = true;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{KShortest, Length, Path, Paths};
+use super::{KShortest, Length, Path, Paths, Step};
 use crate::graph::NodeId;
 
 /// Stands for no step.
@@ -19,14 +19,22 @@ pub struct Towards<'p, 'a> {
     pub(super) length: Vec<Length>,
     /// The step that the first path from each node begins with.
     pub(super) next: Vec<u32>,
+    /// The steps that lead on, each node's by the length of the way that they begin, then by names; and that length. Where those
+    /// of each node begin is as in `paths.out`; what does not lead to the end stands last, with no length.
+    pub(super) ways: Vec<(Length, u32)>,
 }
 
 impl<'p, 'a> Towards<'p, 'a> {
     pub(super) fn new(paths: &'p Paths<'a>, to: NodeId) -> Towards<'p, 'a> {
         let to = paths.rank(to);
         let length = lengths(paths, to);
-        let next = (0..paths.nodes() as u32).map(|node| next(paths, &length, node, to)).collect();
-        Towards { paths, to, length, next }
+        let ways = ways(paths, &length, to);
+        let next = |node: u32| {
+            let first = ways[paths.out_of(node)].first().filter(|way| way.0 != Length::NONE && node != to);
+            first.map_or(NO_STEP, |way| way.1)
+        };
+        let next = (0..paths.nodes() as u32).map(next).collect();
+        Towards { paths, to, length, next, ways }
     }
 
     /// The first path in the order; `None` if none leads there.
@@ -82,16 +90,14 @@ fn lengths(paths: &Paths<'_>, to: u32) -> Vec<Length> {
     lengths
 }
 
-/// The first step in the order of names that is on a shortest way.
-fn next(paths: &Paths<'_>, lengths: &[Length], node: u32, to: u32) -> u32 {
-    let here = lengths[node as usize];
-    if node == to || here == Length::NONE {
-        return NO_STEP;
-    }
-    let mut out = paths.out(node).filter(|(_, step)| paths.leads_on(step.to, to));
-    let tight = out.find(|(_, step)| {
+/// Of every node the ways on, the shortest first.
+fn ways(paths: &Paths<'_>, lengths: &[Length], to: u32) -> Vec<(Length, u32)> {
+    let way = |(index, step): (u32, &Step)| {
         let there = lengths[step.to as usize];
-        there != Length::NONE && there.and(step) == here
-    });
-    tight.expect("what was reached was reached by a step").0
+        let leads = there != Length::NONE && paths.leads_on(step.to, to);
+        (if leads { there.and(step) } else { Length::NONE }, index)
+    };
+    let mut ways: Vec<(Length, u32)> = (0..paths.nodes() as u32).flat_map(|node| paths.out(node).map(way)).collect();
+    (0..paths.nodes() as u32).for_each(|node| ways[paths.out_of(node)].sort_unstable());
+    ways
 }

@@ -8,3 +8,4 @@
 pub mod answer;
 pub mod graph;
 pub mod paths;
+pub mod requirements;

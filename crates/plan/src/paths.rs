@@ -130,6 +130,15 @@ impl<'a> Paths<'a> {
         Paths::with(self.graph, self.names.clone(), steps)
     }
 
+    /// The same edges at other costs, each at most [`WEIGHT_MAX`](crate::graph::WEIGHT_MAX), for the search: at no cost those of
+    /// fewest hops come first, at the cost of its delay the quickest. [`Path::cost`] stays the sum of the graph's costs.
+    #[must_use]
+    pub fn costing(&self, cost: impl Fn(EdgeId) -> u64) -> Paths<'a> {
+        let mut paths = self.clone();
+        paths.steps.iter_mut().for_each(|step| step.cost = cost(step.edge));
+        paths
+    }
+
     fn with(graph: &'a Graph, names: Arc<Names>, steps: Vec<Step>) -> Paths<'a> {
         let nodes = names.node_of_rank.len();
         let mut by_end: Vec<u32> = (0..steps.len() as u32).collect();

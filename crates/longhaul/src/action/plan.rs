@@ -1,6 +1,7 @@
 //! `longhaul plan`: the planner offline, on files.
 
 mod path;
+mod requirements;
 mod table;
 
 use std::path::Path;
@@ -18,6 +19,7 @@ use crate::output::print;
 pub(crate) fn run(what: PlanWhat) -> Result<u8> {
     match what {
         PlanWhat::Path(args) => path::run(&args)?,
+        PlanWhat::Requirements(args) => requirements::run(&args)?,
         PlanWhat::Answer { file } => answer(&file)?,
     }
     Ok(exit::DONE)

@@ -1,7 +1,7 @@
 //! Paths that must pass something, or be quick enough.
 
 use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use super::{Length, Path, Paths, Step};
 use crate::graph::{EdgeId, NodeId};
@@ -53,6 +53,36 @@ impl<'a> Paths<'a> {
     pub fn cheapest_within(&self, from: NodeId, to: NodeId, max_delay: u64) -> Result<Option<Path>, GaveUp> {
         let constraints = Constraints { includes: Vec::new(), max_delay: Some(max_delay) };
         Constrained::new(self, from, to, &constraints, true).next().transpose()
+    }
+}
+
+impl Paths<'_> {
+    /// Of the paths that keep the constraints and whose narrowest edge is widest the first in the order, and how wide it is;
+    /// `None` if none has any width.
+    ///
+    /// # Errors
+    /// When that takes too many begins of paths.
+    pub fn widest_constrained(
+        &self,
+        from: NodeId,
+        to: NodeId,
+        width: impl Fn(EdgeId) -> u64,
+        constraints: &Constraints,
+    ) -> Result<Option<(u64, Path)>, GaveUp> {
+        let widths: BTreeSet<u64> = self.steps.iter().map(|step| width(step.edge)).filter(|&width| width > 0).collect();
+        let widths: Vec<u64> = widths.into_iter().collect();
+        let mut best = None;
+        // Below `low` there is a path as wide, from `high` on there is none.
+        let (mut low, mut high) = (0, widths.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let wide = self.only(|edge| width(edge) >= widths[middle]);
+            match wide.constrained(from, to, constraints).next().transpose()? {
+                Some(path) => (best, low) = (Some((widths[middle], path)), middle + 1),
+                None => high = middle,
+            }
+        }
+        Ok(best)
     }
 }
 

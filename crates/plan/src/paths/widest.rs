@@ -10,7 +10,7 @@ impl<'a> Paths<'a> {
     /// width.
     #[must_use]
     pub fn widest(&self, from: NodeId, to: NodeId, width: impl Fn(EdgeId) -> u64) -> Option<(u64, Path)> {
-        self.by_hops().shortest_widest(from, to, width)
+        self.costing(|_| 0).shortest_widest(from, to, width)
     }
 
     /// Of the paths whose narrowest edge is widest the first in the order: the cheapest, then by hops and names.
@@ -57,14 +57,6 @@ impl<'a> Paths<'a> {
             at = equals.steps[ways[chosen as usize] as usize].to;
         }
         Some(equals.path(path.into_iter()))
-    }
-
-    /// The same edges at no cost: what is shortest has the fewest hops.
-    #[must_use]
-    pub fn by_hops(&self) -> Paths<'a> {
-        let mut paths = self.clone();
-        paths.steps.iter_mut().for_each(|step| step.cost = 0);
-        paths
     }
 
     /// Over the edges along shortest paths to a node only.

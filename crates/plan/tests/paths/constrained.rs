@@ -24,6 +24,16 @@ fn include() -> impl Strategy<Value = Include> {
 
 proptest! {
     #[test]
+    fn the_widest_that_passes_what_it_must(case in cases(6, 14), include in 0_usize..6) {
+        let constraints = Constraints { includes: vec![Include::Node(include % case.graph.names().len())], max_delay: None };
+        let width = |path: &Path| path.width(|edge| case.capacity(edge));
+        let wide = case.all().into_iter().filter(|path| width(path) > 0 && passes(&case, path, &constraints.includes));
+        let expected = wide.min_by_key(|path| std::cmp::Reverse(width(path))).map(|path| (width(&path), path));
+        let capacity = |edge| case.capacity(edge);
+        prop_assert_eq!(case.paths().widest_constrained(case.from, case.to, capacity, &constraints), Ok(expected));
+    }
+
+    #[test]
     fn the_cheapest_that_is_quick_enough(case in cases(6, 14), max_delay in 0_u64..12) {
         let expected = case.all().into_iter().find(|path| path.delay(&case.graph) <= max_delay);
         prop_assert_eq!(case.paths().cheapest_within(case.from, case.to, max_delay), Ok(expected));

@@ -3,6 +3,8 @@
 mod copy;
 mod document;
 mod end;
+mod network;
+mod plan;
 mod serve;
 mod session;
 mod settings;
@@ -16,6 +18,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap_complete::Shell;
 
+use crate::args::plan::{PlanArgs, PlanWhat};
 use crate::args::session::SessionArgs;
 use crate::args::test::TestWhat;
 use crate::args::token::TokenWhat;
@@ -38,6 +41,8 @@ pub(crate) enum Action {
     Session(session::Session),
     /// Makes, lists, changes or removes emulated networks.
     Twin(TwinWhat),
+    /// Computes paths, slots and requirements from files.
+    Plan(PlanWhat),
     /// Prints completions.
     Completions(Shell),
     /// Writes manual pages.
@@ -60,6 +65,7 @@ impl Action {
             Command::Token(args) => Action::Token(args.what),
             Command::Session(SessionArgs { what }) => Action::Session(session::Session::of(what, &environment)),
             Command::Twin(TwinArgs { what }) => Action::Twin(what),
+            Command::Plan(PlanArgs { what }) => Action::Plan(what),
             Command::Completions { shell } => Action::Completions(shell),
             Command::Man { dir } => Action::Man(dir),
         })
@@ -77,6 +83,7 @@ impl Action {
             Action::Token(what) => token::run(what),
             Action::Session(session) => session.run(),
             Action::Twin(what) => twin::run(what),
+            Action::Plan(what) => plan::run(what),
             Action::Completions(shell) => document::completions(shell),
             Action::Man(dir) => document::man(&dir),
         }

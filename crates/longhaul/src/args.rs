@@ -4,6 +4,7 @@ pub(crate) mod copy;
 pub(crate) mod dscp;
 pub(crate) mod groups;
 pub(crate) mod location;
+pub(crate) mod plan;
 pub(crate) mod scitag;
 pub(crate) mod serve;
 pub(crate) mod session;
@@ -62,6 +63,7 @@ pub(crate) enum Command {
     Session(session::SessionArgs),
     Test(test::TestArgs),
     Twin(twin::TwinArgs),
+    Plan(plan::PlanArgs),
     /// Print the completions of a shell
     #[command(
         after_help = "Example:\n  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul"

@@ -1,6 +1,7 @@
 //! The program as its users meet it: exit codes, what is printed where, and whole runs on this machine.
 
 mod place;
+mod plan;
 
 use std::fs;
 use std::io::Read;

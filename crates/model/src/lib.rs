@@ -5,4 +5,5 @@
 #![forbid(unsafe_code)]
 
 pub mod network;
+pub mod requirements;
 pub mod scenario;

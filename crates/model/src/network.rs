@@ -28,6 +28,7 @@ pub use change::KEYS;
 pub use error::NetworkError;
 pub use exchange::{Exported, Format, Imported};
 pub use names::Unknown;
+pub use route::Thing;
 pub use scale::{Ratio, RatioError};
 pub use shipped::shipped;
 

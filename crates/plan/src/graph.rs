@@ -33,12 +33,19 @@ pub struct Graph {
     /// Whether a path may go through each node, and not only begin or end there.
     forwards: Vec<bool>,
     edges: Vec<Edge>,
+    /// The first edge of the link that each edge is of.
+    links: Vec<EdgeId>,
     out: Vec<Vec<EdgeId>>,
     risks: Vec<String>,
 }
 
+/// The largest cost, and delay, of an edge: sums over [`EDGES_MAX`] of them fit 64 bits, also with a sign.
+pub const WEIGHT_MAX: u64 = 1 << 40;
+/// Edges of a graph.
+pub const EDGES_MAX: usize = 1 << 20;
+
 impl Graph {
-    /// The two directions of every link of a network. Hosts do not forward.
+    /// The two directions of every link of a network: edges `2 n` and `2 n + 1` are those of link `n`. Hosts do not forward.
     #[must_use]
     pub fn of(network: &Network) -> Graph {
         let mut graph = Graph::default();
@@ -47,8 +54,9 @@ impl Graph {
         }
         for link in &network.links {
             let risks: Vec<usize> = link.risks.iter().map(|risk| graph.risk(risk)).collect();
-            graph.add_edge(graph.direction(link, link.from, link.to, &link.forward, &risks));
-            graph.add_edge(graph.direction(link, link.to, link.from, &link.backward, &risks));
+            let forward = graph.direction(link, link.from, link.to, &link.forward, &risks);
+            let backward = graph.direction(link, link.to, link.from, &link.backward, &risks);
+            graph.add_link(forward, backward);
         }
         graph
     }
@@ -59,7 +67,7 @@ impl Graph {
             from,
             to,
             cost: u64::from(link.cost),
-            delay: u64::try_from(direction.delay.as_nanos()).unwrap_or(u64::MAX),
+            delay: u64::try_from(direction.delay.as_nanos()).expect("limits::DELAY_MAX is 10^10 ns"),
             capacity: direction.rate.map_or(u64::MAX, |rate| rate.bps()),
             risks: risks.to_vec(),
         }
@@ -73,13 +81,36 @@ impl Graph {
         self.names.len() - 1
     }
 
-    /// Adds an edge between nodes that are there.
+    /// Adds an edge between nodes that are there: a link with one way.
+    ///
+    /// # Panics
+    /// When its cost or its delay is above [`WEIGHT_MAX`], or there are [`EDGES_MAX`].
     pub fn add_edge(&mut self, mut edge: Edge) -> EdgeId {
+        assert!(edge.cost <= WEIGHT_MAX && edge.delay <= WEIGHT_MAX, "the weights of `{}` are in bounds", edge.name);
+        assert!(self.edges.len() < EDGES_MAX, "there are at most {EDGES_MAX} edges");
         edge.risks.sort_unstable();
         edge.risks.dedup();
         self.out[edge.from].push(self.edges.len());
+        self.links.push(self.edges.len());
         self.edges.push(edge);
         self.edges.len() - 1
+    }
+
+    /// Adds the two ways of a link, which fail together.
+    ///
+    /// # Panics
+    /// As [`Graph::add_edge`] does.
+    pub fn add_link(&mut self, forward: Edge, backward: Edge) -> [EdgeId; 2] {
+        let first = self.add_edge(forward);
+        let second = self.add_edge(backward);
+        self.links[second] = first;
+        [first, second]
+    }
+
+    /// The link that an edge is a way of: the index of its first edge.
+    #[must_use]
+    pub fn link_of(&self, edge: EdgeId) -> EdgeId {
+        self.links[edge]
     }
 
     /// The index of a shared risk, added if it is new.

@@ -5,4 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod graph;
+pub mod paths;
+pub mod requirements;

@@ -1,8 +1,8 @@
 //! `longhaul twin`: an emulated network on this machine.
 
+mod convert;
 mod link;
 mod list;
-mod network;
 mod run;
 mod stats;
 mod up;
@@ -40,7 +40,7 @@ pub(crate) fn run(what: TwinWhat) -> Result<u8> {
         TwinWhat::Link(args) => link::run(&args)?,
         TwinWhat::Stats { which, link, json, watch } => stats::run(&place(&which)?, link.as_deref(), json, watch)?,
         TwinWhat::Run(args) => return run::run(&args),
-        TwinWhat::Convert { from, to } => network::convert(&from, &to)?,
+        TwinWhat::Convert { from, to } => convert::run(&from, &to)?,
         TwinWhat::Emulate { name } => {
             tracing_subscriber::fmt().with_ansi(false).with_writer(std::io::stderr).init();
             twin::daemon::run(&Place::of(&name)?)?;

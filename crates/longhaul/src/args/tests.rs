@@ -64,6 +64,11 @@ fn values_are_checked_where_they_are_read() {
         ("session set 3f", "--rate"),
         ("session set 3f --streams 0", "1..=512"),
         ("test throughput user@host", "write user@host:"),
+        ("plan path a b --topology pair --k 0", "1..=1000"),
+        ("plan path a b --topology pair --k 2 --widest", "cannot be used with"),
+        ("plan path a b --topology pair --disjoint risk --include c", "cannot be used with"),
+        ("plan path a b --topology pair --max-delay 5", "has no unit"),
+        ("plan path a b", "--topology"),
         ("serve --oneshot --root /x", "cannot be used with"),
     ];
     for (line, why) in bad {

@@ -6,6 +6,17 @@ use std::collections::BinaryHeap;
 use super::names::Unknown;
 use super::{Link, LinkIndex, Network, NodeIndex, NodeKind};
 
+/// Something of a network that has a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Thing {
+    /// A host or router.
+    Node(NodeIndex),
+    /// A link, or all members of a bundle.
+    Links(Vec<LinkIndex>),
+    /// A shared risk: the links that it concerns.
+    Risk(Vec<LinkIndex>),
+}
+
 impl Network {
     /// The node of that name.
     ///
@@ -36,6 +47,30 @@ impl Network {
         let bundles = self.links.iter().filter_map(|link| link.bundle.as_deref());
         let names: Vec<&str> = self.links.iter().map(|link| link.name.as_str()).chain(bundles).collect();
         self.link(name).map(|link| vec![link]).map_err(|_| Unknown::new("link", name, names.into_iter()))
+    }
+
+    /// Everything of that name, one of each kind at most: a node, links (one, a bundle's members), a shared risk as the links
+    /// that it concerns.
+    ///
+    /// # Errors
+    /// Names the one that was probably meant.
+    pub fn things_named(&self, name: &str) -> Result<Vec<Thing>, Unknown> {
+        let at_risk = |link: &Link| link.risks.iter().any(|risk| risk == name);
+        let at_risk = self.links.iter().enumerate().filter(|(_, link)| at_risk(link)).map(|(index, _)| index);
+        let at_risk: Vec<LinkIndex> = at_risk.collect();
+        let node = self.node(name).ok().map(Thing::Node);
+        let links = self.links_named(name).ok().map(Thing::Links);
+        let risk = (!at_risk.is_empty()).then_some(Thing::Risk(at_risk));
+        let things: Vec<Thing> = [node, links, risk].into_iter().flatten().collect();
+        if things.is_empty() {
+            let nodes = self.nodes.iter().map(|node| node.name.as_str());
+            let links = self
+                .links
+                .iter()
+                .flat_map(|link| [&link.name].into_iter().chain(&link.bundle).chain(&link.risks).map(String::as_str));
+            return Err(Unknown::new("node, link or risk", name, nodes.chain(links)));
+        }
+        Ok(things)
     }
 
     /// The links of a node, in the order of the file. Takes a look at every link.

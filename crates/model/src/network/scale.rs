@@ -29,8 +29,15 @@ impl Ratio {
     /// The largest numerator and denominator.
     pub const TERM_MAX: u64 = 1_000_000_000_000;
 
+    /// The nearest fraction.
+    #[must_use]
+    pub fn as_f64(self) -> f64 {
+        self.numerator as f64 / self.denominator as f64
+    }
+
     /// `value` times this, rounded down, at most `u64::MAX`.
-    fn of(self, value: u64) -> u64 {
+    #[must_use]
+    pub fn of(self, value: u64) -> u64 {
         let product = u128::from(value) * u128::from(self.numerator) / u128::from(self.denominator);
         u64::try_from(product).unwrap_or(u64::MAX)
     }

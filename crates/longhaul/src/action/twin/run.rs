@@ -9,8 +9,8 @@ use model::scenario::Scenario;
 use twin::place::Place;
 use twin::scenario::{self, Mailbox, Stopper, Told};
 
-use super::network;
 use crate::action::block_on;
+use crate::action::network;
 use crate::args::twin::RunArgs;
 use crate::drive::Signals;
 use crate::exit::{self, as_usage, usage};

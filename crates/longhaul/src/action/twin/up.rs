@@ -5,7 +5,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use twin::place::{Driver, Place, Record};
 
-use super::{list, network};
+use super::list;
+use crate::action::network;
 use crate::args::twin::{DriverName, UpArgs};
 use crate::exit::{as_usage, usage};
 use crate::output::print;

@@ -1,0 +1,129 @@
+"""The k shortest loop-free paths between all pairs of a network of the size of ESnet: Longhaul's planner beside networkx.
+
+Exit codes: 0 done · 1 a program failed, or the two do not find the same · 2 usage, or this machine cannot run it · 3 a
+target is missed.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+
+from . import longhaul, machine
+from .errors import ArmFailed, Unusable
+from .units import binary_size
+
+_DEFAULT_OUT = longhaul.REPOSITORY / "bench/out"
+_GOAL_S = 0.1
+
+
+def main():
+    options = _parser().parse_args()
+    try:
+        return _run(options)
+    except Unusable as error:
+        print(f"bench/plan: {error}", file=sys.stderr)
+        return 2
+    except ArmFailed as error:
+        print(f"bench/plan: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(options):
+    networkx = _networkx()
+    about = machine.describe(longhaul.REPOSITORY, Path("longhaul"))
+    ours = _longhaul()
+    theirs = _peer(networkx, ours, options.seconds)
+    options.out.mkdir(parents=True, exist_ok=True)
+    report = _markdown(about, ours, theirs)
+    (options.out / "plan.md").write_text(report)
+    results = {"machine": about, "seconds": ours["seconds"], "networkx": theirs}
+    (options.out / "plan.json").write_text(json.dumps(results, indent=1) + "\n")
+    print(report, end="")
+    return 0 if min(ours["seconds"]) < _GOAL_S else 3
+
+
+def _networkx():
+    try:
+        import networkx
+    except ImportError:
+        raise Unusable("no networkx for this python3: apt-get install python3-networkx, or scripts/bootstrap bench")
+    return networkx
+
+
+def _longhaul():
+    """What crates/plan/benches/paths.rs prints."""
+    argv = [os.environ.get("CARGO", "cargo"), "bench", "--quiet", "--package", "plan", "--bench", "paths"]
+    done = subprocess.run(argv, cwd=longhaul.REPOSITORY, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise ArmFailed("cargo bench -p plan --bench paths failed")
+    return json.loads(done.stdout)
+
+
+def _peer(networkx, ours, seconds):
+    """As many pairs as the time is for, spread over all, each compared with what Longhaul found."""
+    graph = networkx.DiGraph()
+    graph.add_weighted_edges_from(ours["edges"], weight="cost")
+    nodes, k = ours["nodes"], ours["k"]
+    pairs = [(begin, end) for begin in range(nodes) for end in range(nodes) if begin != end]
+    # The step has no divisor in common with the number of pairs: every pair comes once.
+    step = next(n for n in range(len(pairs) * 5 // 8, len(pairs)) if _coprime(n, len(pairs)))
+    done, spent = 0, 0.0
+    while spent < seconds and done < len(pairs):
+        begin, end = pairs[done * step % len(pairs)]
+        start = time.process_time()
+        paths = list(islice(networkx.shortest_simple_paths(graph, begin, end, weight="cost"), k))
+        spent += time.process_time() - start
+        done += 1
+        costs = [sum(graph[u][v]["cost"] for u, v in zip(path, path[1:])) for path in paths]
+        if costs != ours["costs"][end][begin]:
+            raise ArmFailed(f"from {begin} to {end}: networkx {costs}, Longhaul {ours['costs'][end][begin]}")
+    return {"version": networkx.__version__, "pairs": done, "seconds": spent, "all_pairs_s": spent / done * len(pairs)}
+
+
+def _coprime(one, other):
+    while other:
+        one, other = other, one % other
+    return one == 1
+
+
+def _markdown(about, ours, theirs):
+    nodes, best, rounds = ours["nodes"], min(ours["seconds"]), len(ours["seconds"])
+    pairs = nodes * (nodes - 1)
+    verdict = "pass" if best < _GOAL_S else "MISSED"
+    return "\n".join([
+        "# Paths of the planner",
+        "",
+        f"{about['cpus']} × {about['cpu']}, {binary_size(about['memory_bytes'])} of memory, Linux {about['kernel']}; "
+        f"load {about['load_at_start']:.2f} before the start.",
+        "",
+        f"The k = {ours['k']} shortest loop-free paths between all {pairs} pairs of {nodes} routers with "
+        f"{len(ours['edges'])} directed links:",
+        "",
+        "| | all pairs | a pair | ratio |",
+        "|---|---|---|---|",
+        f"| Longhaul, best of {rounds} rounds | {best * 1e3:.0f} ms | {best / pairs * 1e6:.1f} µs | 1 |",
+        f"| networkx {theirs['version']}, by {theirs['pairs']} of the pairs | {theirs['all_pairs_s']:.0f} s "
+        f"| {theirs['all_pairs_s'] / pairs * 1e6:.0f} µs | {theirs['all_pairs_s'] / best:.0f} |",
+        "",
+        f"Of {theirs['pairs']} pairs both found paths of the same costs. One thread each, by its CPU time.",
+        "",
+        "| target | goal | here | verdict |",
+        "|---|---|---|---|",
+        f"| all pairs | < {_GOAL_S * 1e3:.0f} ms | {best * 1e3:.0f} ms | {verdict} |",
+    ]) + "\n"
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="bench/plan",
+        description="Paths of the planner beside networkx, on a network of the size of ESnet.",
+        epilog="example: bench/plan --seconds 5",
+    )
+    parser.add_argument("--seconds", type=float, default=15.0, help="time for networkx (15)")
+    parser.add_argument("--out", type=Path, default=_DEFAULT_OUT, help="where the report goes (bench/out)")
+    return parser

@@ -1,0 +1,37 @@
+//! `longhaul plan`: the planner offline, on files.
+
+mod path;
+mod requirements;
+mod table;
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::args::plan::PlanWhat;
+use crate::exit::{self, usage};
+use crate::output::print;
+
+/// Does it.
+///
+/// # Errors
+/// When a file or what is asked cannot be used, or there is no answer.
+pub(crate) fn run(what: PlanWhat) -> Result<u8> {
+    match what {
+        PlanWhat::Path(args) => path::run(&args)?,
+        PlanWhat::Requirements(args) => requirements::run(&args)?,
+        PlanWhat::Answer { file } => answer(&file)?,
+    }
+    Ok(exit::DONE)
+}
+
+fn answer(file: &Path) -> Result<()> {
+    let text = read(file)?;
+    let answered = plan::answer::answer(&text).map_err(|error| usage(format!("{}: {error}", file.display())))?;
+    print(format!("{answered:#}\n"))
+}
+
+/// The text of a file that was named.
+fn read(file: &Path) -> Result<String> {
+    std::fs::read_to_string(file).map_err(|error| usage(format!("cannot read {}: {error}", file.display())))
+}

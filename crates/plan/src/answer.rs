@@ -1,0 +1,38 @@
+//! Files of questions, answered: the kind of a file is told by its keys, answers in it are ignored, and what comes out has the
+//! same structure with the answers filled in.
+//!
+//! Numbers are decimals; one power of ten for each file makes integers of them all, and the questions go to the functions that
+//! every command asks.
+
+mod decimal;
+mod paths;
+
+use serde_json::Value;
+
+/// Bytes of a file of questions.
+pub const TEXT_MAX: usize = 64 << 20;
+
+/// Why a file cannot be answered: what in it, and the way out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AnswerError(String);
+
+/// Answers the questions of a file.
+///
+/// # Errors
+/// The first thing in the file that is no question of a known kind.
+pub fn answer(text: &str) -> Result<Value, AnswerError> {
+    if text.len() > TEXT_MAX {
+        return Err(refused(format!("longer than {} MiB: ask in several files", TEXT_MAX >> 20)));
+    }
+    let mut file: Value = serde_json::from_str(text).map_err(|error| refused(format!("no JSON: {error}")))?;
+    if paths::is_kind(&file) {
+        paths::fill(&mut file)?;
+        return Ok(file);
+    }
+    Err(refused("no file of questions: it has groups with `edges`".to_owned()))
+}
+
+fn refused(problem: String) -> AnswerError {
+    AnswerError(problem)
+}

@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod calendar;
 pub mod graph;
 pub mod paths;
 pub mod requirements;
+pub mod starts;

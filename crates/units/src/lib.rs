@@ -5,6 +5,7 @@
 //! - [`Goodput`]: bits per second of file bytes. What a user sees arrive.
 //! - [`Bytes`]: a number of bytes.
 //! - [`Span`]: a length of time as written in options (`2d`, `1h30m`, `250ms`).
+//! - [`Window`]: from one moment to another, half-open.
 //! - [`WireOverhead`]: the only conversion between a [`Rate`] and a [`Goodput`].
 //!
 //! # Written form
@@ -49,6 +50,7 @@ mod rate;
 mod show;
 mod span;
 mod text;
+mod window;
 
 pub use bytes::Bytes;
 pub use goodput::Goodput;
@@ -56,3 +58,4 @@ pub use overhead::{TCP4_HEADER_BYTES, TCP6_HEADER_BYTES, WireOverhead};
 pub use parse::ParseError;
 pub use rate::Rate;
 pub use span::Span;
+pub use window::{Moment, Window};

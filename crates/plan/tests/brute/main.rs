@@ -4,7 +4,10 @@
 //! properties would.
 
 mod calendar;
+mod nets;
 mod rng;
+mod slots;
+mod volume;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 

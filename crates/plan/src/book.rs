@@ -8,16 +8,17 @@
 mod bookings;
 mod change;
 mod offer;
+mod shared;
 mod snapshot;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use units::Moment;
+use units::{Moment, Window};
 
 use crate::calendar::{CAPACITY_MAX, Calendar};
 use crate::graph::{EdgeId, Graph};
-use change::Change;
+use change::{Change, Settled};
 
 pub use bookings::{Backup, Booking, BookingId, Bookings, Failure, Holder, State, Take};
 pub use offer::{Offer, Part};
@@ -41,6 +42,15 @@ pub enum BookError {
         /// The resource.
         resource: String,
     },
+    /// A backup would fail with what it is for.
+    #[error("the backup fails with the first path: both depend on `{what}`")]
+    Together {
+        /// The link, by its first edge, or the shared risk.
+        what: String,
+    },
+    /// There is nothing to switch to.
+    #[error("the booking has no backup")]
+    NoBackup,
     /// Above what calendars count.
     #[error("`{resource}` would have more than 4.6 Eb/s taken beyond its capacity")]
     OutOfRange {
@@ -103,7 +113,7 @@ impl Book {
         assert!(bookings.is_empty(), "resources are added before anything is booked");
         assert!(resources.len() < RESOURCES_MAX, "there are at most {RESOURCES_MAX} resources");
         let resource = resources.len();
-        resources.push(Resource { name: name.into(), calendar, version: 0 });
+        resources.push(Resource::new(name, calendar));
         let drawn = Arc::make_mut(drawn);
         edges.iter().copied().collect::<BTreeSet<_>>().into_iter().for_each(|edge| drawn[edge].push(resource));
         resource
@@ -127,8 +137,7 @@ impl Book {
     /// If it takes nothing, is over, or is beyond the limits of the list or a calendar.
     pub fn impose(&mut self, holder: Holder, takes: Vec<Take>, now: Moment) -> Result<BookingId, BookError> {
         self.advance(now);
-        let mut change = Change::default();
-        change.take(&takes);
+        let change = Change::of(&self.snapshot).take(&takes, None).settle();
         self.insert(holder, State::Committed, takes, None, &change, now)
     }
 
@@ -143,14 +152,41 @@ impl Book {
         expires: Moment,
         now: Moment,
     ) -> Result<BookingId, BookError> {
+        self.hold_either(holder, offer, None, expires, now)
+    }
+
+    /// Takes what a search found, until `expires`, and keeps what the other offer takes for the case that a link or a shared
+    /// risk of the first fails. That is shared with other backups of bookings that do not fail together.
+    ///
+    /// # Errors
+    /// If both fail together, and what [`Book::hold`] refuses.
+    pub fn hold_protected(
+        &mut self,
+        holder: Holder,
+        offer: &Offer,
+        backup: &Offer,
+        expires: Moment,
+        now: Moment,
+    ) -> Result<BookingId, BookError> {
+        self.hold_either(holder, offer, Some(backup), expires, now)
+    }
+
+    fn hold_either(
+        &mut self,
+        holder: Holder,
+        offer: &Offer,
+        backup: Option<&Offer>,
+        expires: Moment,
+        now: Moment,
+    ) -> Result<BookingId, BookError> {
         self.advance(now);
         if expires <= now {
             return Err(BookError::Past);
         }
-        let mut change = Change::default();
-        change.take(offer.takes());
-        self.check(&change, |resource| offer.saw(resource))?;
-        self.insert(holder, State::Held { expires }, offer.takes().to_vec(), None, &change, now)
+        let protection = self.backup(offer, backup)?;
+        let change = Change::of(&self.snapshot).take(offer.takes(), protection.as_ref()).settle();
+        self.check(&change, offer, backup, now)?;
+        self.insert(holder, State::Held { expires }, offer.takes().to_vec(), protection, &change, now)
     }
 
     /// Makes a held booking last.
@@ -190,37 +226,51 @@ impl Book {
         self.close(id, State::Failed, "failed", now)
     }
 
-    /// Gives a booking that counts other takes. Only what is taken more than before must be free, so a shrink never fails.
+    /// Gives a booking that counts what another search found, and another backup or none. Only what is taken more than before
+    /// must be free, so a shrink never fails.
     ///
     /// # Errors
-    /// If what is taken more is not free, or the booking does not count. Nothing changes then.
-    pub fn modify(&mut self, id: BookingId, takes: Vec<Take>, now: Moment) -> Result<(), BookError> {
+    /// If what is taken more is not free, both fail together, or the booking does not count. Nothing changes then.
+    pub fn modify(
+        &mut self,
+        id: BookingId,
+        offer: &Offer,
+        backup: Option<&Offer>,
+        now: Moment,
+    ) -> Result<(), BookError> {
         self.advance(now);
         let booking = self.booking(id)?;
         if !booking.state.counts() {
             return Err(refuse(booking.state, "modified"));
         }
-        let window = offer::hull(&takes).ok_or(BookError::Nothing)?;
+        let window = offer::hull(offer.takes()).ok_or(BookError::Nothing)?;
         if window.end() <= now {
             return Err(BookError::Past);
         }
-        let mut change = Change::default();
-        change.take(&takes);
-        change.give_back(&booking.takes);
-        self.check(&change, |_| None)?;
+        let protection = self.backup(offer, backup)?;
+        let change = Change::of(&self.snapshot).take(offer.takes(), protection.as_ref()).give_back(booking).settle();
+        self.check(&change, offer, backup, now)?;
         self.apply(&change)?;
-        let due = self.due(id);
-        self.agenda.remove(&(due, id));
-        let booking = self.snapshot.bookings.get_mut(id).ok_or(BookError::Unknown)?;
-        booking.version += 1;
-        booking.takes = takes;
-        booking.window = window;
-        if booking.state == State::Active && window.start() > now {
-            booking.state = State::Committed;
-        }
-        let due = self.due(id);
-        self.agenda.insert((due, id));
+        self.replace(id, offer.takes().to_vec(), protection, window, now);
+        Ok(())
+    }
+
+    /// Lets a booking take its backup instead of what failed. Its backup is gone then, and what others share may be less than
+    /// they would need for the next failure: the calendar has less than nothing left there, until it is repaired.
+    ///
+    /// # Errors
+    /// If it has no backup, or does not count.
+    pub fn switch(&mut self, id: BookingId, now: Moment) -> Result<(), BookError> {
         self.advance(now);
+        let booking = self.booking(id)?;
+        if !booking.state.counts() {
+            return Err(refuse(booking.state, "switched to its backup"));
+        }
+        let backup = booking.backup.clone().ok_or(BookError::NoBackup)?;
+        let window = offer::hull(&backup.takes).ok_or(BookError::NoBackup)?;
+        let change = Change::of(&self.snapshot).take(&backup.takes, None).give_back(booking).settle();
+        self.apply(&change)?;
+        self.replace(id, backup.takes, None, window, now);
         Ok(())
     }
 
@@ -267,7 +317,7 @@ impl Book {
         state: State,
         takes: Vec<Take>,
         backup: Option<Backup>,
-        change: &Change,
+        change: &Settled,
         now: Moment,
     ) -> Result<BookingId, BookError> {
         let window = offer::hull(&takes).ok_or(BookError::Nothing)?;
@@ -281,8 +331,7 @@ impl Book {
         let id = BookingId(self.next);
         self.next += 1;
         self.snapshot.bookings.insert(id, Booking { holder, state, window, takes, backup, version: 0 });
-        let due = self.due(id);
-        self.agenda.insert((due, id));
+        self.agenda.insert((self.due(id), id));
         self.advance(now);
         Ok(id)
     }
@@ -293,8 +342,7 @@ impl Book {
         if !is.counts() {
             return Err(refuse(is, done));
         }
-        let due = self.due(id);
-        self.agenda.remove(&(due, id));
+        self.agenda.remove(&(self.due(id), id));
         self.give_back(id);
         self.set_state(id, state);
         Ok(())
@@ -321,18 +369,49 @@ impl Book {
 
     fn give_back(&mut self, id: BookingId) {
         let Some(booking) = self.snapshot.bookings.get(id) else { return };
-        let mut change = Change::default();
-        change.give_back(&booking.takes);
+        let change = Change::of(&self.snapshot).give_back(booking).settle();
         self.apply(&change).expect("what was taken can be given back");
     }
 
-    /// Whether what a change takes more is free.
-    fn check(&self, change: &Change, saw: impl Fn(ResourceId) -> Option<u64>) -> Result<(), BookError> {
+    /// Gives a booking that counts other takes. The calendars have changed.
+    fn replace(&mut self, id: BookingId, takes: Vec<Take>, backup: Option<Backup>, window: Window, now: Moment) {
+        self.agenda.remove(&(self.due(id), id));
+        if let Some(booking) = self.snapshot.bookings.get_mut(id) {
+            booking.version += 1;
+            (booking.takes, booking.backup, booking.window) = (takes, backup, window);
+            if booking.state == State::Active && window.start() > now {
+                booking.state = State::Committed;
+            }
+        }
+        self.agenda.insert((self.due(id), id));
+        self.advance(now);
+    }
+
+    /// The backup of an offer.
+    fn backup(&self, offer: &Offer, backup: Option<&Offer>) -> Result<Option<Backup>, BookError> {
+        let Some(backup) = backup else { return Ok(None) };
+        let graph = self.snapshot.graph();
+        let failures = offer.failures(graph);
+        let together = backup.failures(graph).into_iter().find(|failure| failures.contains(failure));
+        if let Some(failure) = together {
+            let what = match failure {
+                Failure::Link(edge) => graph.edge(edge).name.clone(),
+                Failure::Risk(risk) => graph.risks()[risk].clone(),
+            };
+            return Err(BookError::Together { what });
+        }
+        Ok(Some(Backup { takes: backup.takes().to_vec(), failures }))
+    }
+
+    /// Whether what a change takes more is free from now on.
+    fn check(&self, change: &Settled, offer: &Offer, backup: Option<&Offer>, now: Moment) -> Result<(), BookError> {
         for (resource, window, more) in change.pieces().filter(|piece| piece.2 > 0) {
-            let Resource { name, calendar, version } = &self.snapshot.resources[resource];
+            let Some(window) = window.from(now) else { continue };
+            let Resource { name, calendar, version, .. } = &self.snapshot.resources[resource];
             if i128::from(calendar.left(window)) < more {
-                let changed = saw(resource).is_some_and(|seen| seen != *version);
+                let seen = offer.saw(resource).or_else(|| backup?.saw(resource));
                 let resource = name.to_string();
+                let changed = seen.is_some_and(|seen| seen != *version);
                 return Err(if changed { BookError::Changed { resource } } else { BookError::NotFree { resource } });
             }
         }
@@ -340,7 +419,7 @@ impl Book {
     }
 
     /// Changes the calendars: all, or none if one of them refuses.
-    fn apply(&mut self, change: &Change) -> Result<(), BookError> {
+    fn apply(&mut self, change: &Settled) -> Result<(), BookError> {
         let limit = i128::from(CAPACITY_MAX);
         let resources = &mut self.snapshot.resources;
         for (resource, window, more) in change.pieces() {
@@ -355,6 +434,9 @@ impl Book {
             let done = if more > 0 { calendar.take(window, rate) } else { calendar.give_back(window, rate) };
             done.expect("nothing is given back that was not taken, and what is taken is within what calendars count");
             *version += 1;
+        }
+        for (resource, loads) in &change.loads {
+            resources[*resource].loads = Arc::clone(loads);
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! What a search found, to be booked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use units::Window;
 
-use super::{ResourceId, Snapshot, Take};
-use crate::graph::EdgeId;
+use super::{Failure, ResourceId, Snapshot, Take};
+use crate::graph::{EdgeId, Graph};
 
 /// A rate over a path for a window: what an answer consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offer {
     takes: Vec<Take>,
+    /// The edges of all paths, each once.
+    edges: BTreeSet<EdgeId>,
     /// Versions of the resources in `takes`.
     seen: BTreeMap<ResourceId, u64>,
 }
@@ -31,6 +33,13 @@ impl Offer {
     #[must_use]
     pub fn takes(&self) -> &[Take] {
         &self.takes
+    }
+
+    /// What the paths fail with, in order.
+    pub(super) fn failures(&self, graph: &Graph) -> Vec<Failure> {
+        let links = self.edges.iter().map(|edge| Failure::Link(graph.link_of(*edge)));
+        let risks = self.edges.iter().flat_map(|edge| &graph.edge(*edge).risks).map(|risk| Failure::Risk(*risk));
+        links.chain(risks).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The version of a resource when it was searched.
@@ -62,7 +71,8 @@ impl Snapshot {
             }
         }
         let seen = takes.iter().map(|take| (take.resource, self.resources[take.resource].version)).collect();
-        Some(Offer { takes, seen })
+        let edges = parts.iter().flat_map(|part| &part.path).copied().collect();
+        Some(Offer { takes, edges, seen })
     }
 }
 

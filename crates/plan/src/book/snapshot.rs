@@ -6,8 +6,9 @@ use std::sync::Arc;
 use units::{Moment, Window};
 
 use super::bookings::Bookings;
+use super::shared::Loads;
 use crate::calendar::Calendar;
-use crate::graph::{EdgeId, Graph};
+use crate::graph::{Edge, EdgeId, Graph};
 use crate::starts::Starts;
 
 /// Index of a resource. Those of edges come first: the resource with the index of an edge is its own.
@@ -21,11 +22,21 @@ pub const RESOURCES_MAX: usize = 1 << 21;
 pub struct Resource {
     pub(super) name: Arc<str>,
     pub(super) calendar: Calendar,
+    /// What backups need of it.
+    pub(super) loads: Arc<Loads>,
     /// Counts the changes of the calendar.
     pub(super) version: u64,
 }
 
 impl Resource {
+    pub(super) fn new(name: &str, calendar: Calendar) -> Resource {
+        Resource { name: name.into(), calendar, loads: Arc::default(), version: 0 }
+    }
+
+    pub(super) fn loads(&self) -> Loads {
+        Loads::clone(&self.loads)
+    }
+
     /// Its name: the edge's, or its own.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -59,10 +70,7 @@ pub struct Snapshot {
 
 impl Snapshot {
     pub(super) fn new(graph: Graph) -> Snapshot {
-        let resource = |edge: &crate::graph::Edge| {
-            let calendar = Calendar::new(edge.capacity);
-            Resource { name: edge.name.as_str().into(), calendar, version: 0 }
-        };
+        let resource = |edge: &Edge| Resource::new(&edge.name, Calendar::new(edge.capacity));
         let resources: Vec<Resource> = graph.edges().iter().map(resource).collect();
         let drawn = (0..resources.len()).map(|own| vec![own]).collect();
         Snapshot { graph: Arc::new(graph), resources, drawn: Arc::new(drawn), bookings: Bookings::default() }

@@ -3,6 +3,7 @@
 //! A case is its seed. `PLAN_SEED=n` runs one case of each kind; `PROPTEST_CASES=n` runs as many times more as
 //! properties would.
 
+mod book;
 mod calendar;
 mod nets;
 mod rng;

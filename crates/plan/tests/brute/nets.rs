@@ -39,6 +39,10 @@ pub(crate) fn window(start: Moment, end: Moment) -> Window {
     Window::new(start, end).expect("it is not empty")
 }
 
+pub(crate) fn edge(name: &str, from: usize, to: usize, capacity: u64) -> Edge {
+    Edge { name: name.to_owned(), from, to, cost: 1, delay: 0, capacity, risks: Vec::new() }
+}
+
 impl Net {
     /// Parallel members, one-way links, ways of unequal capacity, hosts that do not forward, grains, capacities that change,
     /// links with nothing left, windows that touch; with `marks`, limits on several links.

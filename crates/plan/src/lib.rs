@@ -11,6 +11,7 @@ pub mod calendar;
 pub mod graph;
 pub mod paths;
 pub mod requirements;
+pub mod reserve;
 pub mod slots;
 pub mod starts;
 pub mod volume;

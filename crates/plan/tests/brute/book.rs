@@ -90,7 +90,7 @@ fn booking(book: &Book, part: &Part, backup: Option<&Part>) -> Booking {
 
 #[test]
 fn a_book_takes_what_adds_up_and_no_more() {
-    each_case(400, |rng| {
+    each_case(60, |rng| {
         let mut book = Book::new(ring(rng));
         let mut now = 0;
         let mut ids: Vec<BookingId> = Vec::new();
@@ -154,7 +154,7 @@ fn a_book_takes_what_adds_up_and_no_more() {
 
 #[test]
 fn any_one_failure_finds_its_backups() {
-    each_case(300, |rng| {
+    each_case(60, |rng| {
         let mut book = Book::new(ring(rng));
         for _ in 0..12 {
             let rate = rng.size(1, 4);

@@ -6,6 +6,7 @@
 mod book;
 mod calendar;
 mod nets;
+mod reserve;
 mod rng;
 mod slots;
 mod volume;

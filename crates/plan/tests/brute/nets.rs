@@ -23,7 +23,7 @@ pub(crate) struct Net {
 
 struct Counted {
     grain: u64,
-    /// By tick.
+    /// By tick, the last for all after it.
     left: Vec<i64>,
 }
 
@@ -115,7 +115,7 @@ impl Net {
     pub(crate) fn free(&self, edge: EdgeId, window: Window) -> u64 {
         let free = |resource: &ResourceId| {
             let Counted { grain, left } = &self.resources[*resource];
-            let least = (window.start()..window.end()).map(|tick| left[tick.min(TICKS - 1) as usize]).min();
+            let least = (window.start()..window.end()).map(|tick| left[tick.min(TICKS) as usize]).min();
             u64::try_from(least.expect("a window has a tick")).map_or(0, |least| least / grain * grain)
         };
         self.book.view().drawn(edge).iter().map(free).min().expect("an edge draws on itself")
@@ -174,6 +174,6 @@ fn resource(rng: &mut Rng, capacity: u64) -> (Calendar, Counted) {
     let grain = *rng.pick(&[1, 1, 1, 2, 3]);
     let change = (rng.within(0, TICKS - 1), if rng.one_in(4) { rng.size(0, 12) } else { capacity });
     let calendar = Calendar::with_steps(capacity, &[change], above_0(grain));
-    let left = (0..TICKS).map(|tick| if tick < change.0 { capacity } else { change.1 }.cast_signed()).collect();
+    let left = (0..=TICKS).map(|tick| if tick < change.0 { capacity } else { change.1 }.cast_signed()).collect();
     (calendar, Counted { grain, left })
 }

@@ -4,7 +4,7 @@
 //! The questions are those of Sahni et al., "Bandwidth scheduling and path computation algorithms for connection-oriented
 //! networks" (2007).
 
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 use units::Window;
@@ -101,28 +101,8 @@ impl<'a> Slots<'a> {
     /// The highest rate that one path has free for all of a slot; `None` if none has any.
     #[must_use]
     pub fn highest(&self, ends: Ends, slot: Window) -> Option<Highest> {
-        let graph = self.snapshot.graph();
-        let mut width = vec![0; graph.names().len()];
-        width[ends.from] = u64::MAX;
-        let mut heap = BinaryHeap::from([(u64::MAX, ends.from)]);
-        while let Some((reached, node)) = heap.pop().filter(|(_, node)| *node != ends.to) {
-            if reached < width[node] {
-                continue;
-            }
-            for edge in graph.out(node).iter().copied().filter(|edge| ends.may_use(graph, *edge)) {
-                let to = graph.edge(edge).to;
-                // The calendar is asked only where the answer could matter.
-                if width[to] < reached {
-                    let through = reached.min(self.snapshot.free(edge, slot));
-                    if through > width[to] {
-                        width[to] = through;
-                        heap.push((through, to));
-                    }
-                }
-            }
-        }
-        let rate = NonZeroU64::new(width[ends.to])?;
-        Some(Highest { rate, path: self.fixed(ends, rate, slot).expect("the search found one") })
+        let (rate, path) = self.paths.shortest_widest(ends.from, ends.to, |edge| self.snapshot.free(edge, slot))?;
+        Some(Highest { rate: NonZeroU64::new(rate)?, path })
     }
 
     /// The first slot of `nanos` within a window with `rate` free on one path; `None` if there is none.

@@ -84,12 +84,18 @@ impl Calendar {
         rate.checked_next_multiple_of(self.grain.get()).filter(|charge| *charge <= CAPACITY_MAX)
     }
 
-    /// Takes exactly `rate` within a window, whether it is free or not. O(n / 512), with two pieces of time more at most.
+    /// Takes exactly `rate` within a window, whether it is free or not. O(n / 256), with two pieces of time more at most.
     ///
     /// # Errors
     /// If that is beyond [`CAPACITY_MAX`]; nothing is taken then.
     pub fn take(&mut self, window: Window, rate: u64) -> Result<(), OutOfRange> {
-        self.change(window, rate, |rate| -rate)
+        let delta = -signed(Some(rate).filter(|rate| *rate <= CAPACITY_MAX).ok_or(OutOfRange)?);
+        // Sums of two numbers within ±2^62 do not overflow.
+        if self.left.min(window) + delta < -signed(CAPACITY_MAX) {
+            return Err(OutOfRange);
+        }
+        Arc::make_mut(&mut self.left).add(window, delta);
+        Ok(())
     }
 
     /// Gives back what was taken. Once all is given back the calendar is as it was.
@@ -97,17 +103,8 @@ impl Calendar {
     /// # Errors
     /// If more is given back than there ever was; nothing is given back then.
     pub fn give_back(&mut self, window: Window, rate: u64) -> Result<(), OutOfRange> {
-        self.change(window, rate, |rate| rate)
-    }
-
-    fn change(&mut self, window: Window, rate: u64, sign: impl Fn(i64) -> i64) -> Result<(), OutOfRange> {
-        if rate > CAPACITY_MAX {
-            return Err(OutOfRange);
-        }
-        let delta = sign(signed(rate));
-        let limit = signed(CAPACITY_MAX);
-        // Sums of two numbers within ±2^62 do not overflow.
-        if self.left.min(window) + delta < -limit || self.left.max(window) + delta > limit {
+        let delta = signed(Some(rate).filter(|rate| *rate <= CAPACITY_MAX).ok_or(OutOfRange)?);
+        if self.left.max(window) + delta > signed(CAPACITY_MAX) {
             return Err(OutOfRange);
         }
         Arc::make_mut(&mut self.left).add(window, delta);
@@ -132,7 +129,7 @@ impl Calendar {
         self.sold(self.left.at(moment))
     }
 
-    /// What can be booked for all of a window: a multiple of the grain. O(log n + n / 512).
+    /// What can be booked for all of a window: a multiple of the grain. O(log n + n / 256).
     #[must_use]
     pub fn free(&self, window: Window) -> u64 {
         self.sold(self.left.min(window))
@@ -179,18 +176,21 @@ impl Calendar {
     pub fn starts(&self, within: Window, rate: u64, nanos: NonZeroU64) -> Starts {
         let Some(need) = self.charge(rate).map(signed) else { return Starts::none() };
         let mut starts = Starts::none();
-        let mut from = Some(within.start());
-        while let Some(moment) = from.filter(|moment| *moment < within.end()) {
-            let Some(good) = self.left.next(moment, Wanted::AtLeast(need)).filter(|good| *good < within.end()) else {
-                break;
-            };
-            let bad = self.left.next(good, Wanted::Below(need)).filter(|bad| *bad < within.end());
-            let run = bad.unwrap_or(within.end());
-            if let Some(last) = run.checked_sub_unsigned(nanos.get()).filter(|last| *last >= good) {
-                starts.push(good, last);
+        let mut close = |run: Option<Window>| {
+            let last = run.and_then(|run| Some((run.start(), run.end().checked_sub_unsigned(nanos.get())?)));
+            if let Some((first, last)) = last.filter(|(first, last)| first <= last) {
+                starts.push(first, last);
             }
-            from = bad;
+        };
+        let mut run: Option<Window> = None;
+        for (piece, left) in self.left.pieces(within) {
+            if left < need {
+                close(run.take());
+            } else {
+                run = Window::new(run.map_or(piece.start(), Window::start), piece.end());
+            }
         }
+        close(run);
         starts
     }
 

@@ -140,15 +140,19 @@ impl<'a> Slots<'a> {
         let mut waits = vec![false; graph.names().len()];
         while let Some(node) = waiting.pop_front() {
             waits[node] = false;
+            // What is known to start at the end by another way needs no further one.
+            if reached[ends.to].has_common(&reached[node], &reached[node]) {
+                continue;
+            }
             for edge in graph.out(node).iter().copied().filter(|edge| ends.may_use(graph, *edge)) {
                 let to = graph.edge(edge).to;
                 let starts = of_edges[edge].get_or_insert_with(|| self.snapshot.starts(edge, within, rate, nanos));
-                let grown = reached[to].union(&reached[node].common(starts));
-                if grown != reached[to] {
-                    reached[to] = grown;
-                    if to != ends.to && !std::mem::replace(&mut waits[to], true) {
-                        waiting.push_back(to);
-                    }
+                if reached[to].has_common(&reached[node], starts) {
+                    continue;
+                }
+                reached[to] = reached[to].union(&reached[node].common(starts));
+                if to != ends.to && !std::mem::replace(&mut waits[to], true) {
+                    waiting.push_back(to);
                 }
             }
         }

@@ -81,6 +81,29 @@ impl Starts {
         common
     }
 
+    /// Whether all moments of both others are in this set. O(n), and nothing is allocated.
+    pub(crate) fn has_common(&self, one: &Starts, other: &Starts) -> bool {
+        let (mut left, mut right) = (one.intervals.as_slice(), other.intervals.as_slice());
+        let mut own = self.intervals.as_slice();
+        while let ([a, rest_of_left @ ..], [b, rest_of_right @ ..]) = (left, right) {
+            let (first, last) = (max(a.0, b.0), min(a.1, b.1));
+            if first <= last {
+                while own.first().is_some_and(|own| own.1 < first) {
+                    own = &own[1..];
+                }
+                if own.first().is_none_or(|own| own.0 > first || own.1 < last) {
+                    return false;
+                }
+            }
+            if a.1 <= b.1 {
+                left = rest_of_left;
+            } else {
+                right = rest_of_right;
+            }
+        }
+        true
+    }
+
     /// Adds an interval that begins no earlier than all that there are.
     pub(crate) fn push(&mut self, first: Moment, last: Moment) {
         match self.intervals.last_mut() {
@@ -99,6 +122,8 @@ fn intervals_that_touch_are_one_and_single_moments_count() {
     assert_eq!(a.union(&b), b.union(&a));
     assert_eq!(a.common(&b), starts(&[(5, 5), (8, 8), (30, 30)]));
     assert_eq!(a.common(&b), b.common(&a));
+    assert!(a.has_common(&a, &b) && a.common(&b).has_common(&b, &a) && a.has_common(&a, &a));
+    assert!(!starts(&[(0, 5), (8, 8)]).has_common(&a, &b) && !starts(&[(0, 4), (7, 40)]).has_common(&a, &b));
     assert!(a.contains(8) && !a.contains(9) && !a.contains(-1));
     assert_eq!(Starts::between(3, 2), Starts::none());
 }

@@ -85,12 +85,12 @@ impl Steps {
 
     /// The least value within a window.
     pub(super) fn min(&self, window: Window) -> i64 {
-        self.fold(window, &self.low, |values| values.iter().copied().min(), i64::min)
+        self.fold(window, &self.low, i64::MAX, i64::min)
     }
 
     /// The greatest value within a window.
     pub(super) fn max(&self, window: Window) -> i64 {
-        self.fold(window, &self.high, |values| values.iter().copied().max(), i64::max)
+        self.fold(window, &self.high, i64::MIN, i64::max)
     }
 
     /// The first moment from `from` on with a value that is wanted.
@@ -245,28 +245,22 @@ impl Steps {
     /// Finds the least and the greatest value of a block again.
     fn measure(&mut self, block: usize) {
         let values = &self.blocks[block].values;
-        let ends = values.iter().fold((i64::MAX, i64::MIN), |(low, high), value| (low.min(*value), high.max(*value)));
-        self.low[block] = ends.0 + self.add[block];
-        self.high[block] = ends.1 + self.add[block];
+        self.low[block] = extreme(values, i64::MAX, i64::min) + self.add[block];
+        self.high[block] = extreme(values, i64::MIN, i64::max) + self.add[block];
     }
 
-    fn fold(
-        &self,
-        window: Window,
-        of_blocks: &[i64],
-        of_values: impl Fn(&[i64]) -> Option<i64>,
-        both: impl Fn(i64, i64) -> i64,
-    ) -> i64 {
+    /// The extreme value within a window; `none` is what no value is beyond.
+    fn fold(&self, window: Window, of_blocks: &[i64], none: i64, pick: impl Fn(i64, i64) -> i64 + Copy) -> i64 {
         let (from, to) = (self.locate(window.start()), self.locate(window.end() - 1));
         let part = |block: usize, pieces: std::ops::Range<usize>| {
-            of_values(&self.blocks[block].values[pieces]).expect("a window has a piece") + self.add[block]
+            extreme(&self.blocks[block].values[pieces], none, pick) + self.add[block]
         };
         if from.block == to.block {
             return part(from.block, from.piece..to.piece + 1);
         }
-        let ends =
-            both(part(from.block, from.piece..self.blocks[from.block].values.len()), part(to.block, 0..to.piece + 1));
-        of_values(&of_blocks[from.block + 1..to.block]).map_or(ends, |between| both(ends, between))
+        let first = part(from.block, from.piece..self.blocks[from.block].values.len());
+        let last = part(to.block, 0..to.piece + 1);
+        pick(pick(first, last), extreme(&of_blocks[from.block + 1..to.block], none, pick))
     }
 
     fn locate(&self, moment: Moment) -> At {
@@ -302,6 +296,16 @@ impl Steps {
         let block = at.block.checked_sub(1)?;
         Some(At { block, piece: self.blocks[block].starts.len() - 1 })
     }
+}
+
+/// The extreme of values. Eight at a time, none of which waits for another.
+fn extreme(values: &[i64], none: i64, pick: impl Fn(i64, i64) -> i64) -> i64 {
+    let (eights, rest) = values.as_chunks::<8>();
+    let mut lanes = [none; 8];
+    for eight in eights {
+        lanes.iter_mut().zip(eight).for_each(|(lane, value)| *lane = pick(*lane, *value));
+    }
+    lanes.iter().chain(rest).fold(none, |extreme, value| pick(extreme, *value))
 }
 
 /// Two functions are equal if they have equal values at all times, however their pieces are in blocks.

@@ -7,6 +7,7 @@
 
 mod bookings;
 mod change;
+mod network;
 mod offer;
 mod shared;
 mod snapshot;
@@ -21,6 +22,7 @@ use crate::graph::{EdgeId, Graph};
 use change::{Change, Settled};
 
 pub use bookings::{Backup, Booking, BookingId, Bookings, Failure, Holder, State, Take};
+pub use network::AT_LARGE_CLASS;
 pub use offer::{Offer, Part};
 pub use snapshot::{RESOURCES_MAX, Resource, ResourceId, Snapshot};
 

@@ -111,9 +111,13 @@ pub(crate) struct VolumeArgs {
 ///
 /// Nothing is booked. Exits with 4 when it is refused.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Example:
+#[command(
+    override_usage = "longhaul plan reserve [OPTIONS] --topology <FILE> --rate <RATE> --start <TIME> \\\n         \
+                      --for <SPAN> <FROM> <TO>",
+    after_help = "Example:
   longhaul plan reserve caltech cern --topology transatlantic --bookings week.toml \\
-    --rate 100Gb/s --start 2026-03-01T06:00:00Z --for 6h")]
+    --rate 100Gb/s --start 2026-03-01T06:00:00Z --for 6h"
+)]
 pub(crate) struct ReserveArgs {
     #[command(flatten)]
     pub(crate) way: Way,

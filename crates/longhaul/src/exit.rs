@@ -12,6 +12,8 @@ pub(crate) const DONE: u8 = 0;
 pub(crate) const FAILED: u8 = 1;
 /// The command line or a configuration cannot be used; nothing was begun.
 pub(crate) const USAGE: u8 = 2;
+/// What was asked for is not free; the output says what binds and what there is instead.
+pub(crate) const REFUSED: u8 = 4;
 /// What arrived was corrupt and could not be repaired; none of it was published.
 pub(crate) const CORRUPT: u8 = 5;
 /// Part of it is done; the report says what is missing.
@@ -26,6 +28,7 @@ pub(crate) const TABLE: &[(u8, &str)] = &[
     (DONE, "done"),
     (FAILED, "failed"),
     (USAGE, "the command line or a configuration cannot be used"),
+    (REFUSED, "refused for lack of capacity; the output says what there is instead"),
     (CORRUPT, "integrity mismatch that could not be repaired; nothing corrupt was published"),
     (PARTLY, "partly done; the report says what is missing"),
     (AGAIN, "try again later: the place is taken, a limit is reached, or the connection was lost"),

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bookings;
 pub mod network;
 pub mod requirements;
 pub mod scenario;

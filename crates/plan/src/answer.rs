@@ -4,10 +4,14 @@
 //! Numbers are decimals; one power of ten for each file makes integers of them all, and the questions go to the functions that
 //! every command asks.
 
+mod calendar;
 mod decimal;
 mod paths;
+mod slots;
 
 use serde_json::Value;
+
+use crate::book::Holder;
 
 /// Bytes of a file of questions.
 pub const TEXT_MAX: usize = 64 << 20;
@@ -26,11 +30,23 @@ pub fn answer(text: &str) -> Result<Value, AnswerError> {
         return Err(refused(format!("longer than {} MiB: ask in several files", TEXT_MAX >> 20)));
     }
     let mut file: Value = serde_json::from_str(text).map_err(|error| refused(format!("no JSON: {error}")))?;
-    if paths::is_kind(&file) {
-        paths::fill(&mut file)?;
-        return Ok(file);
-    }
-    Err(refused("no file of questions: it has groups with `edges`".to_owned()))
+    let fill = if slots::is_kind(&file) {
+        slots::fill
+    } else if calendar::is_kind(&file) {
+        calendar::fill
+    } else if paths::is_kind(&file) {
+        paths::fill
+    } else {
+        let kinds = "`links` and `queries`, `available_at`, or groups with `edges`";
+        return Err(refused(format!("no file of questions: it has {kinds}")));
+    };
+    fill(&mut file)?;
+    Ok(file)
+}
+
+/// Who has the reservations of a file.
+fn holder() -> Holder {
+    Holder { name: "file".to_owned(), class: "reservation".to_owned() }
 }
 
 fn refused(problem: String) -> AnswerError {

@@ -6,6 +6,12 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod book;
+pub mod calendar;
 pub mod graph;
 pub mod paths;
 pub mod requirements;
+pub mod reserve;
+pub mod slots;
+pub mod starts;
+pub mod volume;

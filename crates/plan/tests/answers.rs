@@ -23,6 +23,91 @@ fn paths() {
 }
 
 #[test]
+fn slots() {
+    let file: Value = serde_json::from_str(include_str!("vectors/usn_small.json")).unwrap();
+    let mut asked = file.clone();
+    for query in asked["queries"].as_array_mut().unwrap() {
+        let query = query.as_object_mut().unwrap();
+        let answers: &[&str] = if query["kind"] == "highest" { &["bw"] } else { &["starts", "first"] };
+        answers.iter().for_each(|answer| drop(query.remove(*answer).unwrap()));
+    }
+    assert_eq!(answer(&asked.to_string()).unwrap(), file);
+}
+
+#[test]
+fn calendars() {
+    let file: Value = serde_json::from_str(include_str!("vectors/calendar.json")).unwrap();
+    let mut asked = file.clone();
+    asked["available_at"].as_array_mut().unwrap().iter_mut().for_each(|row| row[2] = json!("?"));
+    asked["available_over"].as_array_mut().unwrap().iter_mut().for_each(|row| drop(row.as_array_mut().unwrap().pop()));
+    asked["extra"]
+        .as_array_mut()
+        .unwrap()
+        .iter_mut()
+        .for_each(|case| drop(case.as_object_mut().unwrap().remove("free")));
+    assert_eq!(answer(&asked.to_string()).unwrap(), file);
+}
+
+#[test]
+fn a_query_may_carry_a_fixed_slot_and_what_does_not_fit_has_an_answer() {
+    let file = json!({
+        "links": [["S", "T", 0.5]], "reservations": [[0, 0.25, 1, 0.5]],
+        "queries": [
+            { "kind": "all_slots", "src": "S", "dst": "T", "bw": 0.1, "dur": 0.25, "t0": -1, "horizon": 2.5,
+              "fixed": { "start": 0, "end": 0.25 } },
+            { "kind": "all_slots", "src": "S", "dst": "T", "bw": 0.6, "dur": 1, "t0": 0, "horizon": 9,
+              "fixed": { "start": 0, "end": 1 } },
+            { "kind": "all_slots", "src": "T", "dst": "S", "bw": 0.1, "dur": 1, "t0": 3, "horizon": 3 },
+            { "kind": "highest", "src": "T", "dst": "S", "start": 0, "end": 1 },
+        ],
+    });
+    let answered = answer(&file.to_string()).unwrap();
+    assert_eq!(answered["queries"][0]["starts"], json!([[-1, 0], [1, 2.25]]));
+    assert_eq!(answered["queries"][0]["first"], json!(-1));
+    assert_eq!(answered["queries"][0]["fixed"], json!({ "start": 0, "end": 0.25, "feasible": true, "highest": 0.5 }));
+    assert_eq!(answered["queries"][1]["fixed"], json!({ "start": 0, "end": 1, "feasible": false, "highest": 0 }));
+    for none in [1, 2] {
+        assert_eq!(
+            (&answered["queries"][none]["starts"], &answered["queries"][none]["first"]),
+            (&json!([]), &Value::Null)
+        );
+    }
+    assert_eq!(answered["queries"][3]["bw"], json!(0));
+}
+
+#[test]
+fn what_is_asked_wrongly_is_refused_at_the_door() {
+    let file = json!({
+        "links": [["S", "T", 10]],
+        "queries": [{ "kind": "all_slots", "src": "S", "dst": "T", "bw": 1, "dur": 1, "t0": 0, "horizon": 9 }],
+    });
+    assert!(answer(&file.to_string()).is_ok());
+    for (key, value, says) in [
+        ("bw", json!(0), "queries[0]: `bw` is no number above 0"),
+        ("dur", json!(0), "queries[0]: `dur` is no number above 0"),
+        ("dst", json!("S"), "queries[0]: `src` and `dst` are one node"),
+        ("dst", json!("X"), "queries[0]: `dst` is no end of a link"),
+        ("kind", json!("all"), "queries[0]: `kind` is not known"),
+        ("fixed", json!({ "start": 1, "end": 1 }), "queries[0]: `fixed`: `start` and `end` are no window"),
+    ] {
+        let mut wrong = file.clone();
+        wrong["queries"][0][key] = value;
+        let error = answer(&wrong.to_string()).unwrap_err().to_string();
+        assert!(error.contains(says) && !error.contains('\n'), "{error}");
+    }
+    for (key, value, says) in [
+        ("links", json!([["S", "T"]]), "in `links` cannot be read"),
+        ("reservations", json!([[1, 0, 9, 1]]), "there are links 0 to 0"),
+        ("reservations", json!([[0, 9, 9, 1]]), "in `reservations` cannot be read"),
+    ] {
+        let mut wrong = file.clone();
+        wrong[key] = value;
+        let error = answer(&wrong.to_string()).unwrap_err().to_string();
+        assert!(error.contains(says) && !error.contains('\n'), "{error}");
+    }
+}
+
+#[test]
 fn decimals_come_back_as_decimals() {
     let file = json!({ "g": { "src": "a", "dst": "c", "edges": [["a", "b", 0.1], ["b", "c", 0.2], ["a", "c", 1]] } });
     let answered = answer(&file.to_string()).unwrap();

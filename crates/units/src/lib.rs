@@ -5,6 +5,8 @@
 //! - [`Goodput`]: bits per second of file bytes. What a user sees arrive.
 //! - [`Bytes`]: a number of bytes.
 //! - [`Span`]: a length of time as written in options (`2d`, `1h30m`, `250ms`).
+//! - [`Utc`]: a moment as people write it (`2026-03-01T06:00:00Z`).
+//! - [`Window`]: from one moment to another, half-open.
 //! - [`WireOverhead`]: the only conversion between a [`Rate`] and a [`Goodput`].
 //!
 //! # Written form
@@ -49,6 +51,8 @@ mod rate;
 mod show;
 mod span;
 mod text;
+mod utc;
+mod window;
 
 pub use bytes::Bytes;
 pub use goodput::Goodput;
@@ -56,3 +60,5 @@ pub use overhead::{TCP4_HEADER_BYTES, TCP6_HEADER_BYTES, WireOverhead};
 pub use parse::ParseError;
 pub use rate::Rate;
 pub use span::Span;
+pub use utc::{Utc, UtcError};
+pub use window::{Moment, Window};

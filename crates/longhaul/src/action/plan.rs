@@ -1,8 +1,13 @@
 //! `longhaul plan`: the planner offline, on files.
 
+mod booked;
+mod calendar;
 mod path;
 mod requirements;
+mod reserve;
+mod slots;
 mod table;
+mod volume;
 
 use std::path::Path;
 
@@ -20,6 +25,11 @@ pub(crate) fn run(what: PlanWhat) -> Result<u8> {
     match what {
         PlanWhat::Path(args) => path::run(&args)?,
         PlanWhat::Requirements(args) => requirements::run(&args)?,
+        PlanWhat::Slots(args) => slots::all(&args)?,
+        PlanWhat::Highest(args) => slots::highest(&args)?,
+        PlanWhat::Volume(args) => volume::run(&args)?,
+        PlanWhat::Reserve(args) => return reserve::run(&args),
+        PlanWhat::Calendar(args) => calendar::run(&args)?,
         PlanWhat::Answer { file } => answer(&file)?,
     }
     Ok(exit::DONE)

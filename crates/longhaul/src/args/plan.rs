@@ -1,15 +1,21 @@
 //! `longhaul plan`.
 
+mod slots;
+
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+pub(crate) use slots::{Bookings, CalendarArgs, HighestArgs, ReserveArgs, SlotsArgs, VolumeArgs, Way};
+
 const EXAMPLE: &str = "\
 Examples:
   longhaul plan path caltech cern --topology transatlantic --k 3
+  longhaul plan reserve caltech cern --topology transatlantic --bookings week.toml \\
+    --rate 100Gb/s --start 2026-03-01T06:00:00Z --for 6h
   longhaul plan requirements";
 
-/// The planner offline, on files: paths through a network, what links must carry
+/// The planner offline, on files: paths through a network, what is free and when, what links must carry
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct PlanArgs {
@@ -21,6 +27,11 @@ pub(crate) struct PlanArgs {
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum PlanWhat {
     Path(PathArgs),
+    Slots(SlotsArgs),
+    Highest(HighestArgs),
+    Volume(VolumeArgs),
+    Reserve(ReserveArgs),
+    Calendar(CalendarArgs),
     Requirements(RequirementsArgs),
     /// Answer a file of questions: the same file with the answers filled in
     #[command(after_help = "Example:\n  longhaul plan answer questions.json")]

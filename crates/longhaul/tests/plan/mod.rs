@@ -1,6 +1,8 @@
 //! `longhaul plan` as its users meet it: what it prints (`tests/golden/plan-*.txt`; `UPDATE_GOLDEN=1` writes them anew), and
 //! what it refuses.
 
+mod slots;
+
 use std::fs;
 use std::path::Path;
 
@@ -28,14 +30,18 @@ fn answers_are_as_they_were() {
         let text = stdout(&output);
         let is_wide = |text: &str| text.lines().any(|line| line.chars().count() > 100);
         assert!(line.contains("json") || !is_wide(&text), "{line}: {text}");
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/plan-{name}.txt"));
-        if std::env::var_os("UPDATE_GOLDEN").is_some() {
-            fs::write(&path, &text).unwrap();
-        } else if fs::read_to_string(&path).ok().as_deref() != Some(&text) {
-            stale.push(*name);
-        }
+        stale.extend((!is_golden(name, &text)).then_some(*name));
     }
     assert!(stale.is_empty(), "UPDATE_GOLDEN=1 cargo test writes anew, after a look: {stale:?}");
+}
+
+/// Whether a text is that of the file, which is written anew if that is asked for.
+fn is_golden(name: &str, text: &str) -> bool {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/plan-{name}.txt"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, text).unwrap();
+    }
+    fs::read_to_string(&path).ok().as_deref() == Some(text)
 }
 
 #[test]

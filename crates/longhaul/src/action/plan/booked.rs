@@ -74,7 +74,7 @@ impl Site {
     }
 
     /// From now until then, or for as long as nobody says otherwise.
-    pub(super) fn from_now(&self, until: Option<Utc>, otherwise: Duration) -> Result<Window> {
+    pub(super) fn searched(&self, until: Option<Utc>, otherwise: Duration) -> Result<Window> {
         match until {
             Some(until) => {
                 let window = Window::new(self.now, until.0);

@@ -33,7 +33,7 @@ struct Piece {
 
 pub(super) fn run(args: &CalendarArgs) -> Result<()> {
     let site = Site::read(&args.bookings)?;
-    let within = site.from_now(args.until, SHOWN)?;
+    let within = site.searched(args.until, SHOWN)?;
     if args.svg {
         return print(svg::draw(&site, within));
     }

@@ -80,7 +80,7 @@ struct Holds {
 pub(super) fn run(args: &ReserveArgs) -> Result<u8> {
     let site = Site::read(&args.bookings)?;
     let slot = lasting(args.start.0, args.length)?;
-    let horizon = site.from_now(args.until, SEARCH)?.end();
+    let horizon = site.searched(args.until, SEARCH)?.end();
     let request = Request { ends: site.ends(&args.way)?, rate: above_0(args.rate)?, slot, horizon };
     let reserved = Slots::of(site.book.view()).reserve(&request);
     let (path, refusal) = match reserved {

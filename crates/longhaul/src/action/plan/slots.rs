@@ -36,7 +36,7 @@ struct First {
 
 pub(super) fn all(args: &SlotsArgs) -> Result<()> {
     let site = Site::read(&args.bookings)?;
-    let (ends, within) = (site.ends(&args.way)?, site.from_now(args.until, SEARCH)?);
+    let (ends, within) = (site.ends(&args.way)?, site.searched(args.until, SEARCH)?);
     let (rate, length) = (above_0(args.rate)?, nanos(args.length)?);
     let slots = Slots::of(site.book.view());
     let starts = slots.all(ends, rate, length, within);

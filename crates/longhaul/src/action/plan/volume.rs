@@ -38,7 +38,7 @@ pub(super) fn run(args: &VolumeArgs) -> Result<()> {
     let site = Site::read(&args.bookings)?;
     let volume = Volume::of_bytes(args.size).ok_or_else(|| usage("--size of nothing: write more"))?;
     let most = args.rate.map_or(Ok(NonZeroU64::MAX), above_0)?;
-    let ask = Ask { ends: site.ends(&args.way)?, volume, most, within: site.from_now(args.until, SEARCH)? };
+    let ask = Ask { ends: site.ends(&args.way)?, volume, most, within: site.searched(args.until, SEARCH)? };
     let slots = Slots::of(site.book.view());
     let candidates = slots.candidates(ask.ends, CANDIDATES);
     let way = |finish: i64, parts: &[Part]| Way {

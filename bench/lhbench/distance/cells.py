@@ -15,8 +15,6 @@ from .measure import copy_over_path, stream_over_path
 from .path import Path
 
 MEMORY, FILE, FILES = "memory", "file", "files"
-# What a program that is told nothing of congestion control gets, in copies.
-_CONGESTION = "cubic"
 _CONGESTIONS = ("cubic", "bbr", "reno")
 # Streams: one, what guides for hosts on long paths recommend (4 to 8), and more than that.
 _PEER_STREAMS = (1, 8)
@@ -49,7 +47,7 @@ def run_cell(what, cell, choice, work, logs):
     run = CellRun(what, cell)
     settings = choice.settings
     try:
-        with Bench(settings, work, logs, _CONGESTION, lambda: Path(choice.longhaul, cell)) as bench:
+        with Bench(settings, work, logs, None, lambda: Path(choice.longhaul, cell)) as bench:
             _RUNS[what](run, bench, choice)
             late = [s.extra["late_p99_us"] for arm in run.arms for s in arm.samples if "late_p99_us" in s.extra]
             run.late_p99_us = max(late, default=0.0)

@@ -82,8 +82,8 @@ _METHOD = [
     "connections are not kept.",
     "Memory: goodput over the whole run as the program reports it, from its start on; `of the path` adds the headers of IP "
     "and TCP. `steady` is the link's own counter from a third of the run on.",
-    "Copies: the data divided by the wall clock of the client from start to exit; a peer is followed by `sync -f`; what told "
-    "nothing runs with cubic. Every copy is compared with its source, by SHA-256.",
+    "Copies: the data divided by the wall clock of the client from start to exit; a peer is followed by `sync -f`. Congestion control "
+    "is what the kernel and the program choose. Every copy is compared with its source, by SHA-256.",
     "`sent × needed` is what entered the link, headers and what was lost or sent again included, over the data.",
     "The arms of a cell take turns over one twin. A cell in which the emulator was late (p99 above 1 ms) says so.",
 ]

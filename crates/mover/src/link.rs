@@ -1,5 +1,5 @@
 //! The control connection: frames of [`Control`] messages over TLS, in both directions at once. That of a session outlives
-//! the connections that carry it ([`lasting`]).
+//! the connections that carry it (`lasting`).
 
 pub(crate) mod lasting;
 

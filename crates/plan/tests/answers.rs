@@ -73,6 +73,19 @@ fn a_query_may_carry_a_fixed_slot_and_what_does_not_fit_has_an_answer() {
         );
     }
     assert_eq!(answered["queries"][3]["bw"], json!(0));
+    assert_eq!((&answered["queries"][0]["feasible"], &answered["queries"][0]["highest"]), (&json!(true), &json!(0.5)));
+}
+
+#[test]
+fn nothing_leads_to_a_node_without_links() {
+    let fixed = json!({ "start": 0, "end": 1 });
+    let all = json!({ "kind": "all_slots", "src": "S", "dst": "X", "bw": 1, "dur": 1, "t0": 0, "horizon": 9, "fixed": fixed });
+    let highest = json!({ "kind": "highest", "src": "X", "dst": "T", "start": 0, "end": 1 });
+    let answered = answer(&json!({ "links": [["S", "T", 10]], "queries": [all, highest] }).to_string()).unwrap();
+    let [all, highest] = [&answered["queries"][0], &answered["queries"][1]];
+    assert_eq!((&all["starts"], &all["first"]), (&json!([]), &Value::Null));
+    assert_eq!((&all["fixed"]["feasible"], &all["fixed"]["highest"]), (&json!(false), &json!(0)));
+    assert_eq!(highest["bw"], json!(0));
 }
 
 #[test]
@@ -86,7 +99,7 @@ fn what_is_asked_wrongly_is_refused_at_the_door() {
         ("bw", json!(0), "queries[0]: `bw` is no number above 0"),
         ("dur", json!(0), "queries[0]: `dur` is no number above 0"),
         ("dst", json!("S"), "queries[0]: `src` and `dst` are one node"),
-        ("dst", json!("X"), "queries[0]: `dst` is no end of a link"),
+        ("dst", json!(7), "queries[0]: `dst` is no name of a node"),
         ("kind", json!("all"), "queries[0]: `kind` is not known"),
         ("fixed", json!({ "start": 1, "end": 1 }), "queries[0]: `fixed`: `start` and `end` are no window"),
     ] {

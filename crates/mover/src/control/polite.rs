@@ -42,7 +42,7 @@ use stream::Stream;
 use units::Rate;
 
 /// Least time between two looks, and the time that a look wants to be awaited: short beside what the path is steered
-/// by ([`LAG`]), long beside what it costs to read the sockets.
+/// by (`LAG`), long beside what it costs to read the sockets.
 pub const LOOK: Duration = Duration::from_millis(10);
 /// For so long the least delay is believed: after this a path that has become longer is known.
 pub const BASE_KEPT: Duration = Duration::from_secs(60);

@@ -23,7 +23,8 @@ impl Auto {
     /// Begins with what the context says of the path.
     #[must_use]
     pub fn new(context: &Context) -> Auto {
-        let bounds = Bounds { min: 1, max: context.streams_max.max(1) };
+        let max = context.streams_max.max(1);
+        let bounds = Bounds { min: tuner::least_streams(context.rtt).min(max), max };
         let known = context.auto_streams.then(|| known_path(context)).flatten();
         let memory = known.as_ref().and_then(KnownPath::recall);
         let goal = context.settings.rate_bps.map(Goodput::from_bps);
@@ -72,12 +73,15 @@ impl Drop for Auto {
     }
 }
 
-/// A path is told by the far end's address, by who sends, and by what a byte costs.
+/// A path is told by the far end's address, by what a byte costs, and by its round trip, to a factor of two: one that goes
+/// another way to the same place is another path.
 fn known_path(context: &Context) -> Option<KnownPath> {
     let Ways::Dial { to, .. } = &context.ways else { return None };
     let address = to.first()?;
     let file = context.limits.paths_file.clone()?;
-    Some(KnownPath::new(file, format!("{} {}", address.ip(), words(context.settings.protection))))
+    let rtt_ms = context.rtt.unwrap_or_default().as_millis();
+    let about = rtt_ms.checked_ilog2().map_or(0, |log| 1u64 << log);
+    Some(KnownPath::new(file, format!("{} {} {about}ms", address.ip(), words(context.settings.protection))))
 }
 
 fn words(protection: Protection) -> &'static str {

@@ -20,7 +20,7 @@ use crate::frame::{Frame, Pool};
 use crate::net::gate::Gate;
 use crate::net::sender::{Refill, SendThread, Shared};
 use crate::net::test_data::TestData;
-use crate::net::{NetEvent, NetStats, Opened};
+use crate::net::{NetEvent, NetStats, Opened, tune};
 use crate::report::{Outlook, SendSecond};
 
 /// Between two readings of the sockets for the pacer.
@@ -136,7 +136,7 @@ impl Sending {
         let rtt = sys::socket::tcp_info(fd).map_or(0, |i| u64::from(i.rtt_us));
         let congestion = {
             let (named, polite) = (self.congestion.as_deref(), self.polite.is_some());
-            crate::net::tune::sender(fd, named, polite, rtt, self.asked, self.streams.wanted)
+            tune::sender(fd, named, polite, rtt, self.asked, self.streams.wanted)
         };
         let is_news = outlook.congestion(&congestion).await && !self.driver;
         let reading = reading(opened.id, &opened.socket, false);
@@ -300,7 +300,7 @@ impl Sending {
             if let Err(error) = sys::socket::set_max_pacing_rate(live.socket.as_fd(), rate) {
                 tracing::debug!(%error, "setting the pacing rate");
             }
-            let waiting = change.waiting_bytes.unwrap_or(u32::MAX);
+            let waiting = change.waiting_bytes.unwrap_or(tune::UNSENT_MAX);
             if let Err(error) = sys::socket::set_notsent_lowat(live.socket.as_fd(), waiting) {
                 tracing::debug!(%error, "setting the low-water mark");
             }

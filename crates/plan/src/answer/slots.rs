@@ -86,8 +86,7 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn fill(&self, query: &mut Map<String, Value>) -> Result<(), AnswerError> {
-        let ends = Ends::new(self.node(query, "src")?, self.node(query, "dst")?);
-        let ends = ends.ok_or_else(|| refused("`src` and `dst` are one node: name two".to_owned()))?;
+        let ends = self.ends(query)?;
         match query.get("kind").and_then(Value::as_str) {
             Some("all_slots") => self.all_slots(query, ends),
             Some("highest") => {
@@ -99,7 +98,7 @@ impl Asked<'_> {
         }
     }
 
-    fn all_slots(&self, query: &mut Map<String, Value>, ends: Ends) -> Result<(), AnswerError> {
+    fn all_slots(&self, query: &mut Map<String, Value>, ends: Option<Ends>) -> Result<(), AnswerError> {
         let above_0 = |key: &str| {
             let number =
                 query.get(key).and_then(|value| self.scale.read(value, CAPACITY_MAX)).and_then(NonZeroU64::new);
@@ -111,29 +110,45 @@ impl Asked<'_> {
             moment.ok_or_else(|| refused(format!("`{key}` is no moment: write a number")))
         };
         // A horizon that is not after `t0` leaves no window, and nothing fits.
-        let within = Window::new(moment("t0")?, moment("horizon")?);
-        let starts = within.map(|within| self.slots.all(ends, rate, nanos, within)).unwrap_or_default();
-        let first = within.and_then(|within| self.slots.first(ends, rate, nanos, within));
+        let asked = ends.zip(Window::new(moment("t0")?, moment("horizon")?));
+        let starts = asked.map(|(ends, within)| self.slots.all(ends, rate, nanos, within)).unwrap_or_default();
+        let first = asked.and_then(|(ends, within)| self.slots.first(ends, rate, nanos, within));
         let moment = |moment: Moment| self.scale.write_moment(moment);
         let pairs = starts.intervals().iter().map(|(first, last)| json!([moment(*first), moment(*last)]));
         query.insert("starts".to_owned(), pairs.collect());
         query.insert("first".to_owned(), first.map_or(Value::Null, |slot| moment(slot.window.start())));
+        let mut beside = Vec::new();
         if let Some(fixed) = query.get_mut("fixed").and_then(Value::as_object_mut) {
             let window = self.window(fixed).map_err(|AnswerError(problem)| refused(format!("`fixed`: {problem}")))?;
-            let feasible = self.slots.fixed(ends, rate, window).is_some();
-            fixed.insert("feasible".to_owned(), feasible.into());
-            fixed.insert("highest".to_owned(), self.highest(ends, window));
+            let feasible = ends.is_some_and(|ends| self.slots.fixed(ends, rate, window).is_some());
+            let answers = [("feasible", Value::from(feasible)), ("highest", self.highest(ends, window))];
+            for (key, answer) in answers {
+                fixed.insert(key.to_owned(), answer.clone());
+                // The query is answered with them too, for readers who look for answers there.
+                beside.push((key.to_owned(), answer));
+            }
         }
+        query.extend(beside);
         Ok(())
     }
 
-    fn highest(&self, ends: Ends, window: Window) -> Value {
-        self.scale.write(self.slots.highest(ends, window).map_or(0, |highest| highest.rate.get()))
+    fn highest(&self, ends: Option<Ends>, window: Window) -> Value {
+        let highest = ends.and_then(|ends| self.slots.highest(ends, window));
+        self.scale.write(highest.map_or(0, |highest| highest.rate.get()))
     }
 
-    fn node(&self, query: &Map<String, Value>, key: &str) -> Result<NodeId, AnswerError> {
-        let node = query.get(key).and_then(Value::as_str).and_then(|name| self.nodes.get(name));
-        node.copied().ok_or_else(|| refused(format!("`{key}` is no end of a link: name one")))
+    /// `None` if one of the two is the end of no link: nothing leads there, and nothing fits.
+    fn ends(&self, query: &Map<String, Value>) -> Result<Option<Ends>, AnswerError> {
+        let name = |key: &str| {
+            let name = query.get(key).and_then(Value::as_str);
+            name.ok_or_else(|| refused(format!("`{key}` is no name of a node: write \"A\"")))
+        };
+        let (from, to) = (name("src")?, name("dst")?);
+        if from == to {
+            return Err(refused("`src` and `dst` are one node: name two".to_owned()));
+        }
+        let ends = self.nodes.get(from).zip(self.nodes.get(to));
+        Ok(ends.and_then(|(from, to)| Ends::new(*from, *to)))
     }
 
     fn window(&self, query: &Map<String, Value>) -> Result<Window, AnswerError> {

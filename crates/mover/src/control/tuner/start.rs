@@ -26,26 +26,28 @@ pub struct Start<'a> {
 const NEAR: u16 = 2;
 /// From this round trip on slow start takes seconds: several streams share it.
 const FAR_RTT: Duration = Duration::from_millis(20);
-/// Of a far path.
-const FAR: u16 = 4;
-/// Of a far path that loses: a stream alone would get a fraction.
-const FAR_AND_LOSSY: u16 = 8;
-/// Loss of one in 100,000: over 100 ms a stream alone then gets 45 Mb/s.
-const LOSSY_PPM: u32 = 10;
+/// Of a far path, also because a stream alone would get a fraction of one that loses.
+const FAR: u16 = 8;
 /// What Mathis is trusted with; the rest is found by trying.
 const MATHIS_MAX: u64 = 16;
+
+/// Streams that a session over such a round trip has at least. Fewer may carry as much once they have grown, but whenever one
+/// is lost, or has lost, the others take seconds to make up for it; and the next file begins with slow start again.
+#[must_use]
+pub fn least_streams(rtt: Option<Duration>) -> u16 {
+    if rtt.unwrap_or_default() >= FAR_RTT { FAR } else { 1 }
+}
 
 /// Streams to begin with: what an earlier session found; else what loss and round trip ask for to reach
 /// the goal; else a small number, for twice as many are soon tried.
 #[must_use]
 pub fn first_streams(start: &Start<'_>) -> u16 {
     if let Some(memory) = start.memory {
-        return memory.streams.max(1);
+        return memory.streams.max(least_streams(start.rtt));
     }
     let rtt = start.rtt.unwrap_or_default();
     match (start.goal, mathis(rtt, start.loss_ppm, start.mss_bytes)) {
         (Some(goal), Some(each)) if each.bps() > 0 => goal.bps().div_ceil(each.bps()).clamp(1, MATHIS_MAX) as u16,
-        _ if rtt >= FAR_RTT && start.loss_ppm >= LOSSY_PPM => FAR_AND_LOSSY,
         _ if rtt >= FAR_RTT => FAR,
         _ => NEAR,
     }
@@ -78,12 +80,12 @@ mod tests {
             (Start::default(), 2, "nothing is known"),
             (start(0, 0, None), 2, "one host"),
             (start(5, 1_000, None), 2, "near"),
-            (start(100, 0, None), 4, "far"),
+            (start(100, 0, None), 8, "far"),
             (start(100, 10, None), 8, "far, with loss"),
             (start(10, 100, goal), 8, "141 Mb/s each"),
             (start(1, 100, goal), 1, "1.4 Gb/s each"),
             (start(200, 10_000, goal), 16, "0.7 Mb/s each is not for streams to cure"),
-            (start(100, 0, goal), 4, "without loss a goal says nothing"),
+            (start(100, 0, goal), 8, "without loss a goal says nothing"),
         ];
         for (start, streams, why) in table {
             assert_eq!(first_streams(&start), streams, "{why}");
@@ -103,6 +105,7 @@ mod tests {
     fn what_was_found_comes_first() {
         let memory = Memory { path: "a b".to_owned(), streams: 6, at_s: 0, rate: Goodput::gbps(1) };
         let known = Start { memory: Some(&memory), ..start(100, 10, None) };
-        assert_eq!(first_streams(&known), 6);
+        assert_eq!(first_streams(&known), FAR);
+        assert_eq!(first_streams(&Start { rtt: Some(Duration::from_millis(1)), ..known }), 6);
     }
 }

@@ -26,7 +26,8 @@ struct Session<F> {
 
 impl<F: Fn(u16) -> u64> Session<F> {
     fn new(start: &Start<'_>, curve: F) -> Session<F> {
-        let tuner = StreamTuner::new(Duration::ZERO, BOUNDS, start);
+        let bounds = Bounds { min: least_streams(start.rtt), ..BOUNDS };
+        let tuner = StreamTuner::new(Duration::ZERO, bounds, start);
         Session { tuner, second: 0, curve, limit: NetworkPath, loss_ppm: 0, noise: 0, dice: 1, targets: Vec::new() }
     }
 
@@ -80,18 +81,20 @@ fn the_knee_is_found_within_ten_seconds() {
     for at in [1, 2, 4, 8] {
         for start in [NEAR, FAR] {
             let base = Session::new(&start, knee(at)).run(10);
-            assert!(base >= at && base <= at * 2, "{base} streams for a knee at {at}");
+            let most = (at * 2).max(least_streams(start.rtt));
+            assert!(base >= at && base <= most, "{base} streams for a knee at {at}");
         }
     }
     assert_eq!(Session::new(&NEAR, two_cores).run(10), 2);
-    assert_eq!(Session::new(&FAR, two_cores).run(10), 2);
+    assert_eq!(Session::new(&FAR, two_cores).run(10), least_streams(FAR.rtt), "as few as there may be");
 }
 
 #[test]
 fn a_knee_between_two_steps_is_covered() {
     for at in 1..=32 {
         let base = Session::new(&FAR, knee(at)).run(30);
-        assert!(base >= at && base <= at.next_power_of_two().max(2), "{base} streams for a knee at {at}");
+        let most = at.next_power_of_two().max(least_streams(FAR.rtt));
+        assert!(base >= at && base <= most, "{base} streams for a knee at {at}");
     }
 }
 
@@ -105,11 +108,11 @@ fn a_trial_that_harms_ends_after_two_seconds() {
 #[test]
 fn disks_and_the_set_point_are_not_asked_to_have_more_streams() {
     for limit in [SourceDisk, DestinationDisk, RateLimit, Latency, Idle] {
-        let mut session = Session { limit, ..Session::new(&FAR, knee(32)) };
+        let mut session = Session { limit, ..Session::new(&NEAR, knee(32)) };
         session.run(200);
-        assert!(session.targets.iter().all(|target| *target == 4), "{limit}");
+        assert!(session.targets.iter().all(|target| *target == 2), "{limit}");
         session.limit = NetworkPath;
-        assert!(session.run(20) > 4, "and when the network is the limit, it is tried");
+        assert!(session.run(20) > 2, "and when the network is the limit, it is tried");
     }
 }
 
@@ -150,8 +153,8 @@ fn a_drop_begins_a_new_search() {
 
 #[test]
 fn loss_halves_the_streams_within_two_seconds() {
-    let mut session = Session::new(&FAR, knee(16));
-    assert_eq!(session.run(30), 16);
+    let mut session = Session::new(&NEAR, knee(16));
+    assert_eq!(session.run(40), 16);
     // A competitor: all that many streams get is loss.
     let mut session = session.on(|_: u16| 3_000);
     session.loss_ppm = 20_000;
@@ -194,6 +197,7 @@ fn noise_does_not_make_it_restless() {
     for (seed, at, start) in
         (1..100).flat_map(|seed| [1, 2, 4, 8].map(|at| (seed, at, if seed % 2 == 0 { NEAR } else { FAR })))
     {
+        let at = at.max(least_streams(start.rtt));
         let mut session = Session::new(&start, knee(at)).with_noise(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
         let base = session.run(30);
         assert!(base >= at && base <= at * 4, "seed {seed}: {base} streams for a knee at {at}");

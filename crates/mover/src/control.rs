@@ -8,6 +8,7 @@
 //! | [`tuner`] | how many streams to use | once a second |
 //! | [`attribution`] | what limited the last second | once a second |
 //! | [`buffers`] | the size of a stream's send buffer | when a stream opens, when its path is known better |
+//! | [`congestion`] | whether losses are the path's own, and another congestion control better | five times a second |
 //! | [`stall`] | which streams are on a dead path | five times a second |
 //! | [`retry`] | whether and when to connect again | after a lost connection |
 //!
@@ -24,6 +25,7 @@
 
 pub mod attribution;
 pub mod buffers;
+pub mod congestion;
 pub mod pace;
 pub mod polite;
 pub mod retry;

@@ -16,25 +16,27 @@ const SESSION_BUFFERS_MAX: Bytes = Bytes::gib(10);
 /// of 25 Gb/s, in which a thread has its turn.
 pub const UNSENT_MAX: u32 = 1 << 20;
 
-/// Sets congestion control and send buffer of a stream that will send, and gives way if `polite`; gives the congestion
-/// control that the kernel uses then.
+/// Below this round trip BBR without the fq qdisc is slow.
+const NO_BBR_BELOW: Duration = SHORT_PATH;
+
+/// By what a stream's congestion control is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice<'a> {
+    /// The user named it.
+    Named(&'a str),
+    /// The session gives way to others.
+    Polite,
+    /// The path loses packets without being full.
+    Lossy,
+    /// Nothing is known but the round trip.
+    Usual,
+}
+
+/// Sets congestion control and send buffer of a stream that will send; gives the congestion control that the kernel uses then.
 #[must_use]
-pub fn sender(
-    fd: BorrowedFd<'_>,
-    named: Option<&str>,
-    polite: bool,
-    rtt_us: u64,
-    rate: Option<Rate>,
-    streams: u16,
-) -> Congestion {
+pub fn sender(fd: BorrowedFd<'_>, choice: Choice<'_>, rtt_us: u64, rate: Option<Rate>, streams: u16) -> Congestion {
     let min_rtt = Some(Duration::from_micros(rtt_us));
-    let no_bbr = if polite {
-        // What it sends of its own accord delays others, and what it was held to for a while it takes for the path's rate.
-        Some("bbr cannot give way")
-    } else {
-        min_rtt.filter(|rtt| *rtt < SHORT_PATH).map(|_| "bbr without the fq qdisc is slow on a path this short")
-    };
-    let chosen = congestion(fd, named, no_bbr);
+    let chosen = congestion(fd, choice, Duration::from_micros(rtt_us));
     let limits = Limits {
         grown_max: Bytes::new(setting("/proc/sys/net/ipv4/tcp_wmem")),
         asked_max: Bytes::new(setting("/proc/sys/net/core/wmem_max")).max(privileged()),
@@ -62,24 +64,40 @@ fn privileged() -> Bytes {
     if sys::process::euid() == 0 { Bytes::MAX } else { Bytes::ZERO }
 }
 
-fn congestion(fd: BorrowedFd<'_>, named: Option<&str>, no_bbr: Option<&str>) -> Congestion {
+/// Sets a stream's congestion control; gives what the kernel uses then.
+pub fn congestion(fd: BorrowedFd<'_>, choice: Choice<'_>, rtt: Duration) -> Congestion {
     let in_force = || sys::socket::congestion(fd).ok();
     let because = |reason: String| Congestion { name: in_force(), reason: Some(reason), refused: false };
-    if let Some(name) = named {
-        return match sys::socket::set_congestion(fd, name) {
-            Ok(()) => Congestion { name: in_force(), reason: None, refused: false },
-            Err(error) => {
-                let allowed = sys::socket::allowed_congestion().unwrap_or_default().join(" ");
-                let reason = format!("congestion control {name} cannot be set: {error}; allowed here: {allowed}");
-                Congestion { reason: Some(reason), refused: true, ..congestion(fd, None, no_bbr) }
-            }
-        };
+    let has_bbr = in_force().as_deref() == Some("bbr");
+    let (name, reason) = match choice {
+        Choice::Named(name) => {
+            return match sys::socket::set_congestion(fd, name) {
+                Ok(()) => Congestion { name: in_force(), reason: None, refused: false },
+                Err(error) => {
+                    let allowed = sys::socket::allowed_congestion().unwrap_or_default().join(" ");
+                    let reason = format!("congestion control {name} cannot be set: {error}; allowed here: {allowed}");
+                    Congestion { reason: Some(reason), refused: true, ..congestion(fd, Choice::Usual, rtt) }
+                }
+            };
+        }
+        // What it sends of its own accord delays others, and what it was held to for a while it takes for the path's rate.
+        Choice::Polite if has_bbr => ("cubic", "bbr cannot give way"),
+        Choice::Usual if has_bbr && rtt < NO_BBR_BELOW => {
+            ("cubic", "bbr without the fq qdisc is slow on a path this short")
+        }
+        // Without loss its streams take as long to share a path as they lose by it; where there is loss it is taken.
+        Choice::Usual if has_bbr && !is_fq() => ("cubic", "bbr without the fq qdisc is for paths that lose packets"),
+        Choice::Lossy if !has_bbr => ("bbr", "the path loses packets without being full"),
+        Choice::Lossy => return because("the path loses packets without being full".to_owned()),
+        Choice::Polite | Choice::Usual => return because("the kernel's default".to_owned()),
+    };
+    match sys::socket::set_congestion(fd, name) {
+        Ok(()) => because(reason.to_owned()),
+        Err(error) => because(format!("the kernel's default; {reason}, but {name} cannot be set: {error}")),
     }
-    if let (Some("bbr"), Some(reason)) = (in_force().as_deref(), no_bbr) {
-        return match sys::socket::set_congestion(fd, "cubic") {
-            Ok(()) => because(reason.to_owned()),
-            Err(error) => because(format!("the kernel's default; {reason}, but cubic cannot be set: {error}")),
-        };
-    }
-    because("the kernel's default".to_owned())
+}
+
+/// Whether devices get the fair queueing qdisc, which paces for BBR.
+fn is_fq() -> bool {
+    std::fs::read_to_string("/proc/sys/net/core/default_qdisc").is_ok_and(|name| name.trim() == "fq")
 }

@@ -105,6 +105,9 @@ async fn send_until(
                     let telemetry = sending.second(&wire.peer, 0, &mut end.outlook);
                     last = now;
                     wire.link.send(Control::Telemetry(telemetry)).await;
+                    if let Some(news) = sending.tell_congestion(&mut end.outlook).await {
+                        wire.link.send(news).await;
+                    }
                     end.outlook.second().await;
                     line.second(context, end, sending.bytes()).await;
                 }

@@ -6,13 +6,15 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
-use proto::control::{Control, Telemetry};
+use proto::control::{Congestion, Control, Telemetry};
+use sys::socket::TcpInfo;
 use tokio::sync::mpsc;
 use units::Rate;
 
 use super::auto::Auto;
 use super::streams::{Sample, Streams, Ways};
 use super::{Context, NEWS_MAX, SessionError, TICK, Wire};
+use crate::control::congestion::{self, Losses};
 use crate::control::pace::{Pacer, Reading};
 use crate::control::polite::{self, Polite};
 use crate::control::stall::{Look, Watch};
@@ -20,7 +22,8 @@ use crate::frame::{Frame, Pool};
 use crate::net::gate::Gate;
 use crate::net::sender::{Refill, SendThread, Shared};
 use crate::net::test_data::TestData;
-use crate::net::{NetEvent, NetStats, Opened, tune};
+use crate::net::tune::{self, Choice};
+use crate::net::{NetEvent, NetStats, Opened};
 use crate::report::{Outlook, SendSecond};
 
 /// Between two readings of the sockets for the pacer.
@@ -51,7 +54,12 @@ pub struct Sending {
     watch: Watch,
     watched_at: Instant,
     begin: Instant,
+    /// Congestion control by name, if one was named.
     congestion: Option<String>,
+    losses: Losses,
+    is_lossy: bool,
+    /// What the streams were switched to, until it is told.
+    switched: Option<Congestion>,
     before: Before,
     looked: Instant,
     auto: Auto,
@@ -119,6 +127,9 @@ impl Sending {
             watched_at: begin,
             begin,
             congestion: context.settings.congestion.clone(),
+            losses: Losses::default(),
+            is_lossy: false,
+            switched: None,
             before: Before::default(),
             looked: begin,
             auto,
@@ -135,8 +146,13 @@ impl Sending {
         let fd = opened.socket.as_fd();
         let rtt = sys::socket::tcp_info(fd).map_or(0, |i| u64::from(i.rtt_us));
         let congestion = {
-            let (named, polite) = (self.congestion.as_deref(), self.polite.is_some());
-            tune::sender(fd, named, polite, rtt, self.asked, self.streams.wanted)
+            let choice = match &self.congestion {
+                Some(name) => Choice::Named(name),
+                None if self.polite.is_some() => Choice::Polite,
+                None if self.is_lossy => Choice::Lossy,
+                None => Choice::Usual,
+            };
+            tune::sender(fd, choice, rtt, self.asked, self.streams.wanted)
         };
         let is_news = outlook.congestion(&congestion).await && !self.driver;
         let reading = reading(opened.id, &opened.socket, false);
@@ -152,6 +168,13 @@ impl Sending {
         let n = usize::from(opened.id) % self.threads.len();
         self.threads[n].add(opened);
         Ok(is_news.then_some(Control::Congestion(congestion)))
+    }
+
+    /// Tells of the congestion control if streams were switched; the answer is news for a far end that drives.
+    pub async fn tell_congestion(&mut self, outlook: &mut Outlook) -> Option<Control> {
+        let now = self.switched.take()?;
+        let is_news = outlook.congestion(&now).await && !self.driver;
+        is_news.then_some(Control::Congestion(now))
     }
 
     /// Queues a parcel for whichever stream is free first.
@@ -271,12 +294,16 @@ impl Sending {
 
     /// Gives up streams on dead paths while another path works, and spreads streams over addresses that are good again.
     fn watch(&mut self, now: Instant, has_path: bool) -> Vec<u16> {
-        let looks: Vec<(u16, Look)> = self
+        let infos: Vec<(u16, TcpInfo)> = self
             .streams
             .live()
-            .filter_map(|(id, live)| {
-                let info = sys::socket::tcp_info(live.socket.as_fd()).ok()?;
-                Some((id, Look { acked: info.bytes_acked, unacked: info.unacked, timeouts: info.retransmits }))
+            .filter_map(|(id, live)| Some((id, sys::socket::tcp_info(live.socket.as_fd()).ok()?)))
+            .collect();
+        self.take_losses(&infos);
+        let looks: Vec<(u16, Look)> = infos
+            .iter()
+            .map(|(id, info)| {
+                (*id, Look { acked: info.bytes_acked, unacked: info.unacked, timeouts: info.retransmits })
             })
             .collect();
         let stalled = self.watch.look(self.begin.elapsed(), &looks);
@@ -290,6 +317,25 @@ impl Sending {
             self.threads.iter().for_each(|t| t.end(id));
         }
         given_up
+    }
+
+    /// Switches all streams when the path turns out to be one that loses packets without being full.
+    fn take_losses(&mut self, infos: &[(u16, TcpInfo)]) {
+        if self.is_lossy || self.congestion.is_some() || self.polite.is_some() {
+            return;
+        }
+        let look = congestion::Look {
+            retransmits: infos.iter().map(|(_, info)| u64::from(info.total_retrans)).sum(),
+            rtt_us: infos.iter().map(|(_, info)| u64::from(info.rtt_us)).max().unwrap_or(0),
+            // What the kernel does not know yet is the greatest number.
+            min_rtt_us: infos.iter().map(|(_, info)| u64::from(info.min_rtt_us)).min().unwrap_or(0),
+        };
+        if self.losses.look(self.begin.elapsed(), look) {
+            self.is_lossy = true;
+            let rtt = Duration::from_micros(look.min_rtt_us);
+            let switch = |live: &super::streams::Live| tune::congestion(live.socket.as_fd(), Choice::Lossy, rtt);
+            self.switched = self.streams.live().map(|(_, live)| switch(live)).last();
+        }
     }
 
     fn apply_pacing(&self) {

@@ -586,6 +586,9 @@ impl Session {
         if self.wire.link.has_room() {
             self.wire.link.send(Control::Telemetry(telemetry)).await;
         }
+        if let Some(news) = self.sending.tell_congestion(&mut self.end.outlook).await {
+            self.wire.link.send(news).await;
+        }
         self.end.outlook.second().await;
         if self.context.events.is_some() {
             let moved = self.sending.bytes();

@@ -41,7 +41,8 @@ class Twin:
         self._running = []
 
     def __enter__(self):
-        lines = "\n".join(f'{key} = "{value}"' for key, value in self._keys.items())
+        # Numbers and texts are written alike in JSON and in TOML.
+        lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in self._keys.items())
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as description:
             description.write(_NETWORK.format(keys=lines))
             description.flush()

@@ -5,10 +5,10 @@ const WAKE_MAX: u64 = 200_000;
 /// Weight of one wake-up in the mean, as a divisor.
 const WAKE_WEIGHT: u64 = 8;
 /// What a packet takes from one program to the other besides its delay, when it comes to a machine that sleeps: the
-/// sender's call, waking this thread, the receiver's stack. From 110 µs where the processors are busy with something else to
-/// 190 µs where they were halted (two cores of a Xeon in a virtual machine, ping). While packets are dense it is
+/// sender's call, waking this thread, the receiver's stack. Twice this and two wake-ups are what a ping and its answer take,
+/// whose ways are on two threads (two cores of a Xeon in a virtual machine). While packets are dense it is
 /// hidden behind them; the time since the sleep began bounds what is taken off.
-const OUTSIDE: u64 = 140_000;
+const OUTSIDE: u64 = 65_000;
 /// Time between two releases while traffic flows: what falls due in between leaves together, neighbouring segments as one
 /// packet. Without it a link of 1 Gb/s would have a segment due every 12 µs, and the thread would never sleep: the kernel
 /// takes the processor away from such a one of real-time priority for 50 ms in each second, if others wait for it. After a

@@ -4,7 +4,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from .. import peers
-from ..arm import CLEAR, LONGHAUL, PEER, PRIVATE, Arm, run_rounds
+from ..arm import CLEAR, PRIVATE, Arm, run_rounds
 from ..bench import Bench
 from ..dataset import one_file, small_files
 from ..disk import HostDirectory
@@ -103,4 +103,3 @@ def _prepared(run, peer, bench):
 
 
 _RUNS = {MEMORY: _memory, FILE: _file, FILES: _files}
-KINDS = (LONGHAUL, PEER)

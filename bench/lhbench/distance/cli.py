@@ -7,14 +7,12 @@ target is missed.
 import argparse
 import dataclasses
 import json
-import os
 import shutil
-import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import longhaul, machine
+from .. import longhaul, machine, over_twin
 from ..disk import own_mounts
 from ..errors import ArmFailed, Unusable
 from ..peers import NAMES
@@ -46,25 +44,14 @@ class Choice:
 
 def main():
     options = _parser().parse_args()
-    os.environ["PATH"] = f"{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin"
-    # SIGTERM unwinds like Ctrl-C does: twins and processes go.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        _check_machine()
-        binary = longhaul.find_binary(options.longhaul)
-        if not binary.is_file():
-            raise Unusable(f"no binary at {binary}: cargo build --release, or --longhaul PATH")
-        cells = [cell for cell in _GRID if cell.rtt_ms in options.rtt and cell.loss in options.loss
-                 and cell.rate_bps in options.rate]
-        if not cells:
-            raise Unusable("the grid has no such cell; see --help for what it has")
-        return _run(options, binary, cells)
-    except Unusable as error:
-        print(f"bench/distance: {error}", file=sys.stderr)
-        return 2
+    return over_twin.run("distance", options, _REQUIRED, "iproute2 procps iperf3 gcc", lambda binary: _run(options, binary))
 
 
-def _run(options, binary, cells):
+def _run(options, binary):
+    cells = [cell for cell in _GRID if cell.rtt_ms in options.rtt and cell.loss in options.loss
+             and cell.rate_bps in options.rate]
+    if not cells:
+        raise Unusable("the grid has no such cell; see --help for what it has")
     settings = _QUICK if options.quick else _FULL
     changes = {"rounds": options.rounds, "duration_s": options.duration, "arm_limit_s": options.limit}
     settings = dataclasses.replace(settings, **{key: value for key, value in changes.items() if value is not None})
@@ -102,14 +89,6 @@ def _run(options, binary, cells):
         return 1
     missed = any(target.verdict == "FAIL" for target in targets(runs)) or not all(row.holds for row in rows)
     return 3 if missed else 0
-
-
-def _check_machine():
-    if os.geteuid() != 0:
-        raise Unusable("a twin needs root")
-    absent = [program for program in _REQUIRED if not shutil.which(program)]
-    if absent:
-        raise Unusable(f"not found: {', '.join(absent)}; apt-get install iproute2 procps iperf3 gcc")
 
 
 def _parser():

@@ -2,13 +2,12 @@
 
 import dataclasses
 
-from ..report import arm_json, head
+from ..report import NOTHING, arm_json, head
 from .capacity import HEAD as CAPACITY_HEAD
 from .cells import MEMORY
 from .targets import share, targets
 
 _LATE_US = 1000.0
-NOTHING = "–"
 
 
 def markdown(runs, capacity, machine, settings):

@@ -2,11 +2,11 @@
 
 from ..arm import CLEAR, LONGHAUL, PEER, PRIVATE
 from ..targets import Target
-from .cells import FILE, FILES, MEMORY
+from .cells import FILES, MEMORY
 
 # A packet of 1500 bytes carries 1448 of TCP's with timestamps.
 PACKET_PER_PAYLOAD = 1500 / 1448
-_DEFAULT = {MEMORY: f"longhaul {CLEAR}", FILE: f"longhaul {CLEAR}", FILES: f"longhaul {CLEAR}"}
+_DEFAULT = f"longhaul {CLEAR}"
 _NEAR_RTT_MS, _FAR_RTT_MS = 0.2, 100.0
 
 
@@ -25,11 +25,10 @@ def targets(runs):
 
 def _memory(run):
     name = f"memory, {run.cell}"
-    default = _DEFAULT[MEMORY]
-    ours = run.rate_of(default)
+    ours = run.rate_of(_DEFAULT)
     lines = []
     if run.cell.loss == 0:
-        lines.append(Target(f"{name}: share of the path, steady", _steady(run, default), 0.95, unit=""))
+        lines.append(Target(f"{name}: share of the path, steady", _steady(run, _DEFAULT), 0.95, unit=""))
         lines.append(Target(f"{name}: share of the path, with the start", share(run, ours), 0.90, unit=""))
     if run.cell.loss == 1e-4:
         lines.append(Target(f"{name}: share of the path", share(run, ours), 0.80, unit=""))
@@ -55,7 +54,7 @@ def _against_peers(run):
 
 def _small_files(runs):
     """Over 100 ms at most 1.2 times the time at 0.2 ms."""
-    rates = {run.cell: run.rate_of(_DEFAULT[FILES]) for run in runs if run.what == FILES}
+    rates = {run.cell: run.rate_of(_DEFAULT) for run in runs if run.what == FILES}
     lines = []
     for cell, far in rates.items():
         near = next((rate for other, rate in rates.items() if other.rtt_ms == _NEAR_RTT_MS

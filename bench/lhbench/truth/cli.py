@@ -6,14 +6,10 @@ its target.
 
 import argparse
 import json
-import os
-import shutil
-import signal
-import sys
 from pathlib import Path
 
-from .. import longhaul, machine
-from ..errors import ArmFailed, Unusable
+from .. import longhaul, machine, over_twin
+from ..errors import ArmFailed
 from ..units import binary_size
 from . import delay, loss, rate, reno
 from .row import HEAD, PASS, VOID, Row
@@ -33,18 +29,7 @@ _DEFAULT_OUT = longhaul.REPOSITORY / "bench/out"
 
 def main():
     options = _parser().parse_args()
-    os.environ["PATH"] = f"{os.environ['PATH']}:/usr/local/sbin:/usr/sbin:/sbin"
-    # SIGTERM unwinds like Ctrl-C does: twins go.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        _check_machine()
-        binary = longhaul.find_binary(options.longhaul)
-        if not binary.is_file():
-            raise Unusable(f"no binary at {binary}: cargo build --release, or --longhaul PATH")
-        return _run(options, binary)
-    except Unusable as error:
-        print(f"bench/truth: {error}", file=sys.stderr)
-        return 2
+    return over_twin.run("truth", options, _REQUIRED, "iproute2 iperf3", lambda binary: _run(options, binary))
 
 
 def _run(options, binary):
@@ -81,14 +66,6 @@ def _markdown(about, rows):
         "",
     ]
     return "\n".join([*head, *HEAD, *(row.line for row in rows)]) + "\n"
-
-
-def _check_machine():
-    if os.geteuid() != 0:
-        raise Unusable("a twin needs root")
-    absent = [program for program in _REQUIRED if not shutil.which(program)]
-    if absent:
-        raise Unusable(f"not found: {', '.join(absent)}; apt-get install iproute2 iperf3")
 
 
 def _parser():

@@ -14,11 +14,11 @@ const OUTSIDE: u64 = 65_000;
 /// takes the processor away from such a one of real-time priority for 50 ms in each second, if others wait for it. After a
 /// pause it does not apply.
 const SPACING: u64 = 100_000;
-/// The same where more than [`STEP_BYTES`] fall due in a [`SPACING`]: a super-packet that is cut at each release costs the
-/// thread and the receiver as much as one more.
-const SPACING_MAX: u64 = 250_000;
-/// What leaves at one release when traffic is dense: some super-packets of 64 KB.
-const STEP_BYTES: u64 = 256 << 10;
+/// The same while traffic is dense: a super-packet that is cut at each release costs the thread and the receiver as much as
+/// one more.
+const SPACING_DENSE: u64 = 250_000;
+/// What falls due in a [`SPACING`] while traffic is dense: most of a super-packet of 64 KB, 4 Gb/s.
+const DENSE_BYTES: u64 = 48 << 10;
 
 /// What a thread knows of its own waking up.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,8 @@ impl Pace {
     /// All that was due is out, `bytes` of it, at `now`.
     pub(super) fn released(&mut self, now: u64, bytes: u64) {
         let took = now.saturating_sub(self.released);
-        self.spacing = (took.saturating_mul(STEP_BYTES) / bytes.max(1)).clamp(SPACING, SPACING_MAX);
+        let is_dense = bytes.saturating_mul(SPACING) >= took.saturating_mul(DENSE_BYTES);
+        self.spacing = if is_dense { SPACING_DENSE } else { SPACING };
         self.released = now;
     }
 
@@ -104,6 +105,16 @@ mod tests {
         assert_eq!(pace.until(5 * MS + 12_000), 5 * MS + SPACING);
         assert_eq!(pace.release(5 * MS + 12_000), 5 * MS + SPACING);
         assert_eq!(pace.until(6 * MS), 6 * MS - pace.wake);
+    }
+
+    #[test]
+    fn only_dense_traffic_leaves_in_longer_steps() {
+        let mut pace = pace();
+        for (step, gbps, spacing) in [(1, 1, SPACING), (2, 10, SPACING_DENSE), (3, 3, SPACING), (4, 5, SPACING_DENSE)] {
+            let now = step * MS;
+            pace.released(now, gbps * MS / 8);
+            assert_eq!(pace.release(now + 1), now + spacing, "{gbps} Gb/s");
+        }
     }
 
     #[test]

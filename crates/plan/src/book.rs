@@ -198,9 +198,11 @@ impl Book {
     pub fn commit(&mut self, id: BookingId, now: Moment) -> Result<(), BookError> {
         self.advance(now);
         let booking = self.booking(id)?;
-        let State::Held { expires } = booking.state else { return Err(refuse(booking.state, "committed")) };
+        if !matches!(booking.state, State::Held { .. }) {
+            return Err(refuse(booking.state, "committed"));
+        }
         let window = booking.window;
-        self.agenda.remove(&(expires, id));
+        self.agenda.remove(&(self.due(id), id));
         self.set_state(id, State::Committed);
         self.agenda.insert((window.start(), id));
         self.advance(now);

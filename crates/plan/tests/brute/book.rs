@@ -55,7 +55,18 @@ fn all_left(book: &Book, from: i64) -> Vec<Vec<i64>> {
     left(book, book.view().bookings().iter().map(|(_, booking)| booking), from)
 }
 
-fn assert_calendars(book: &Book, now: i64) {
+/// Calendars are what the list adds up to, and the list is where time has brought it.
+fn assert_true(book: &Book, now: i64) {
+    for (id, booking) in book.view().bookings().iter() {
+        let due = match booking.state {
+            State::Held { expires } => now < expires.min(booking.window.end()),
+            State::Committed => now < booking.window.start(),
+            State::Active => booking.window.contains(now),
+            State::Ended => booking.window.end() <= now,
+            State::Released | State::Expired | State::Failed => true,
+        };
+        assert!(due, "{id:?} at {now}: {booking:?}");
+    }
     for (resource, left) in all_left(book, now).into_iter().enumerate() {
         let calendar = book.view().resources()[resource].calendar();
         assert_eq!((now..TICKS).map(|tick| calendar.left_at(tick)).collect::<Vec<_>>(), left, "resource {resource}");
@@ -138,7 +149,7 @@ fn a_book_takes_what_adds_up_and_no_more() {
             if done.is_err() {
                 assert_eq!(all_left(&book, now), before, "what is refused changes nothing");
             }
-            assert_calendars(&book, now);
+            assert_true(&book, now);
             if rng.one_in(3) {
                 let mut in_steps = book.clone();
                 let later = now + rng.within(0, 3);
@@ -146,7 +157,7 @@ fn a_book_takes_what_adds_up_and_no_more() {
                 now = later;
                 book.advance(now);
                 assert!(in_steps.view().bookings().iter().eq(book.view().bookings().iter()), "in one step or in many");
-                assert_calendars(&book, now);
+                assert_true(&book, now);
             }
         }
     });
@@ -216,10 +227,18 @@ fn a_booking_lives_by_the_time_it_is_told() {
     assert_eq!(book.release(kept, 31), Err(BookError::Unknown));
     assert_eq!(book.hold(holder("a"), &offer, 40, 31), Err(BookError::Past));
 
+    // Its hold would have lasted longer than its time: it ends once, when its new time is over.
+    let short = book.hold(holder("a"), &over(&book, &[0], window(32, 34), 4), 40, 31).unwrap();
+    book.commit(short, 31).unwrap();
+    book.modify(short, &over(&book, &[0], window(32, 36), 4), None, 31).unwrap();
+    assert_eq!(book.advance(35), [(short, State::Active)]);
+    assert_eq!(book.advance(36), [(short, State::Ended)]);
+    assert_eq!(book.view().free(0, window(32, 50)), 10);
+
     let late = over(&book, &[0], window(40, 50), 4);
-    let failed = book.hold(holder("a"), &late, 40, 31).unwrap();
-    assert_eq!(book.fail(failed, 31).unwrap_err().to_string(), "a booking that is held cannot be failed");
-    book.commit(failed, 31).unwrap();
+    let failed = book.hold(holder("a"), &late, 40, 36).unwrap();
+    assert_eq!(book.fail(failed, 36).unwrap_err().to_string(), "a booking that is held cannot be failed");
+    book.commit(failed, 36).unwrap();
     book.fail(failed, 45).unwrap();
     assert_eq!(book.view().bookings().get(failed).unwrap().state, State::Failed);
     assert_eq!(book.view().free(0, window(40, 50)), 10);

@@ -6,16 +6,18 @@
 //! 2013); the third over all paths. Finishes are the first nanosecond at which it is all sent.
 
 mod flow;
+mod groups;
 
 use std::num::NonZeroU64;
 
 use units::{Bytes, Moment, Window};
 
-use crate::book::{Part, ResourceId};
+use crate::book::Part;
 use crate::calendar::CAPACITY_MAX;
 use crate::graph::EdgeId;
 use crate::slots::{Ends, Slots};
 use flow::Flow;
+use groups::Groups;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// Paths that the questions over one path look at, unless told otherwise.
@@ -89,8 +91,8 @@ pub enum NoSplit {
     /// It does not finish within the window.
     #[error("it does not finish in time, over all paths together")]
     NotInTime,
-    /// Several of the edges draw on one resource: what flows over both is not a flow problem any more.
-    #[error("`{resource}` limits several links together: ask for one path")]
+    /// Several of the edges draw on one resource that is not at one node: what flows over both is not a flow problem any more.
+    #[error("`{resource}` limits links at several nodes together: ask for one path")]
     Shared {
         /// The resource.
         resource: String,
@@ -143,9 +145,8 @@ impl Slots<'_> {
         let snapshot = self.snapshot();
         let graph = snapshot.graph();
         let edges: Vec<EdgeId> = (0..graph.edges().len()).filter(|edge| ask.ends.may_use(graph, *edge)).collect();
-        if let Some(shared) = self.shared(&edges) {
-            return Err(NoSplit::Shared { resource: snapshot.resources()[shared].name().to_owned() });
-        }
+        let name = |resource: usize| snapshot.resources()[resource].name().to_owned();
+        let groups = Groups::of(snapshot, &edges).map_err(|shared| NoSplit::Shared { resource: name(shared) })?;
         let most = ask.most.get().min(CAPACITY_MAX);
         let mut left = ask.volume.0;
         let mut parts: Vec<Part> = Vec::new();
@@ -154,11 +155,10 @@ impl Slots<'_> {
         while let Some(now) = rest {
             let change = edges.iter().filter_map(|edge| snapshot.change_after(*edge, now.start())).min();
             let piece = change.and_then(|change| now.until(change)).unwrap_or(now);
-            let free = |edge: EdgeId| {
-                let instant = Window::lasting(piece.start(), 1).expect("a piece has a first moment");
-                snapshot.free(edge, instant)
-            };
-            let flow = Flow::greatest(graph, ask.ends, &edges, free, most);
+            let instant = Window::lasting(piece.start(), 1).expect("a piece has a first moment");
+            let free = |edge: EdgeId| snapshot.free(edge, instant);
+            let free_of = |resource: usize| snapshot.resources()[resource].calendar().free(instant);
+            let flow = Flow::greatest(graph, ask.ends, (&edges, &groups), free, free_of, most);
             if let Some(window) = sent(&mut left, piece, flow.rate()) {
                 parts.extend(flow.into_paths(graph).into_iter().map(|(path, rate)| Part { path, window, rate }));
                 if left == 0 {
@@ -168,13 +168,6 @@ impl Slots<'_> {
             rest = now.from(piece.end());
         }
         Err(NoSplit::NotInTime)
-    }
-
-    /// A resource that several of these edges draw on.
-    fn shared(&self, edges: &[EdgeId]) -> Option<ResourceId> {
-        let mut drawn: Vec<ResourceId> = edges.iter().flat_map(|edge| self.snapshot().drawn(*edge)).copied().collect();
-        drawn.sort_unstable();
-        drawn.windows(2).find(|two| two[0] == two[1]).map(|two| two[0])
     }
 }
 

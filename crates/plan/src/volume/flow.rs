@@ -2,26 +2,32 @@
 
 use std::collections::VecDeque;
 
-use crate::graph::{EdgeId, Graph, NodeId};
+use super::groups::Groups;
+use crate::book::ResourceId;
+use crate::graph::{EdgeId, Graph};
 use crate::slots::Ends;
 
 /// A flow, edge by edge.
 pub(super) struct Flow {
     ends: Ends,
     rate: u64,
-    /// By edge.
+    /// By edge, then by group.
     on: Vec<u64>,
 }
+
+/// Index of a node, or behind those of a group.
+type Vertex = usize;
 
 /// A way to push more along an edge, or to take back what was pushed.
 #[derive(Clone, Copy)]
 struct Arc {
-    to: NodeId,
-    edge: EdgeId,
+    to: Vertex,
+    /// Index of an edge, or behind those of the group that it leads to or from.
+    edge: usize,
     back: bool,
 }
 
-/// What the search has: arcs of each node, what is free and what flows on each edge.
+/// What the search has: arcs of each vertex, what is free and what flows on each edge.
 struct Search {
     arcs: Vec<Vec<Arc>>,
     free: Vec<u64>,
@@ -33,33 +39,41 @@ struct Search {
 }
 
 impl Flow {
-    /// The greatest flow over these edges, up to `most` (Dinic 1970). Which of several is always the same.
+    /// The greatest flow over these edges, up to `most` (Dinic 1970), by what is free of each edge and each resource of the
+    /// groups. Which of several is always the same.
     pub(super) fn greatest(
         graph: &Graph,
         ends: Ends,
-        edges: &[EdgeId],
+        (edges, groups): (&[EdgeId], &Groups),
         free: impl Fn(EdgeId) -> u64,
+        free_of: impl Fn(ResourceId) -> u64,
         most: u64,
     ) -> Flow {
-        let nodes = graph.names().len();
+        let (nodes, own) = (graph.names().len(), graph.edges().len());
+        let count = groups.all().len();
         let mut search = Search {
-            arcs: vec![Vec::new(); nodes],
-            free: vec![0; graph.edges().len()],
-            on: vec![0; graph.edges().len()],
+            arcs: vec![Vec::new(); nodes + count],
+            free: vec![0; own + count],
+            on: vec![0; own + count],
             level: Vec::new(),
             tried: Vec::new(),
         };
+        let vertex = |group: Option<usize>, node: Vertex| group.map_or(node, |group| nodes + group);
         for edge in edges.iter().copied() {
-            let (from, to) = (graph.edge(edge).from, graph.edge(edge).to);
-            // Pushing all of it over one edge is the most that there can be.
-            search.free[edge] = free(edge).min(most);
-            if search.free[edge] > 0 && from != to {
-                search.arcs[from].push(Arc { to, edge, back: false });
-                search.arcs[to].push(Arc { to: from, edge, back: true });
+            let ends_of = graph.edge(edge);
+            if ends_of.from != ends_of.to {
+                let from = vertex(groups.of_edge(edge, true), ends_of.from);
+                let to = vertex(groups.of_edge(edge, false), ends_of.to);
+                search.connect(from, to, edge, free(edge).min(most));
             }
         }
+        for (index, group) in groups.all().iter().enumerate() {
+            let (inner, outer) = (nodes + index, vertex(group.within, group.node));
+            let (from, to) = if group.leaves { (outer, inner) } else { (inner, outer) };
+            search.connect(from, to, own + index, group.free(&free_of).min(most));
+        }
         let mut rate = 0;
-        // Each turn makes the shortest way longer by a hop: as many turns as there are nodes.
+        // Each turn makes the shortest way longer by a hop: as many turns as there are vertices.
         while rate < most && search.find_levels(ends) {
             loop {
                 let pushed = search.push(ends, most - rate);
@@ -111,6 +125,15 @@ impl Flow {
 }
 
 impl Search {
+    /// An edge with what is free of it. All of the flow over one is the most that there can be.
+    fn connect(&mut self, from: Vertex, to: Vertex, edge: usize, free: u64) {
+        self.free[edge] = free;
+        if free > 0 {
+            self.arcs[from].push(Arc { to, edge, back: false });
+            self.arcs[to].push(Arc { to: from, edge, back: true });
+        }
+    }
+
     fn room(&self, arc: Arc) -> u64 {
         if arc.back { self.on[arc.edge] } else { self.free[arc.edge] - self.on[arc.edge] }
     }

@@ -18,7 +18,18 @@ pub(crate) struct Net {
     pub(crate) book: Book,
     /// Of each resource.
     resources: Vec<Counted>,
+    /// The edges that the resources beside those of edges limit.
+    pub(crate) marked: Vec<Vec<EdgeId>>,
     pub(crate) ends: Ends,
+}
+
+/// Limits on several links.
+#[derive(Clone, Copy)]
+pub(crate) enum Marks {
+    /// On any.
+    Anywhere,
+    /// On links that leave one node, or enter one.
+    AtNodes,
 }
 
 struct Counted {
@@ -45,8 +56,8 @@ pub(crate) fn edge(name: &str, from: usize, to: usize, capacity: u64) -> Edge {
 
 impl Net {
     /// Parallel members, one-way links, ways of unequal capacity, hosts that do not forward, grains, capacities that change,
-    /// links with nothing left, windows that touch; with `marks`, limits on several links.
-    pub(crate) fn new(rng: &mut Rng, marks: bool) -> Net {
+    /// links with nothing left, windows that touch, and limits on several links.
+    pub(crate) fn new(rng: &mut Rng, marks: Marks) -> Net {
         let mut graph = Graph::default();
         let nodes = rng.size(2, NODES) as usize;
         for node in 0..nodes {
@@ -81,15 +92,26 @@ impl Net {
             resources.push(counted);
         }
         let edges = resources.len() as u64;
-        for _ in 0..if marks { rng.size(0, 2) } else { 0 } {
-            let over: Vec<EdgeId> = (0..rng.size(1, 3)).map(|_| rng.size(0, edges - 1) as usize).collect();
+        let mut marked = Vec::new();
+        for _ in 0..rng.size(0, 2) {
+            let over: Vec<EdgeId> = match marks {
+                Marks::Anywhere => (0..rng.size(1, 3)).map(|_| rng.size(0, edges - 1) as usize).collect(),
+                Marks::AtNodes => {
+                    let (node, leaves) = (rng.size(0, nodes as u64 - 1) as usize, rng.one_in(2));
+                    let at = |edge: &Edge| if leaves { edge.from == node } else { edge.to == node };
+                    let edges = book.view().graph().edges();
+                    let at_node = (0..edges.len()).filter(|edge| at(&edges[*edge]));
+                    at_node.filter(|_| !rng.one_in(4)).collect()
+                }
+            };
             let capacity = rng.size(2, 12);
             let (calendar, counted) = resource(rng, capacity);
             book.add_resource("mark", calendar, &over);
             resources.push(counted);
+            marked.push(over);
         }
         let ends = Ends::new(0, 1).expect("they are two");
-        let mut net = Net { book, resources, ends };
+        let mut net = Net { book, resources, marked, ends };
         for _ in 0..rng.size(0, 8) {
             let resource = rng.size(0, net.resources.len() as u64 - 1) as usize;
             let start = rng.within(0, TICKS - 1);
@@ -113,12 +135,15 @@ impl Net {
 
     /// What is free over an edge for all of a window, counted.
     pub(crate) fn free(&self, edge: EdgeId, window: Window) -> u64 {
-        let free = |resource: &ResourceId| {
-            let Counted { grain, left } = &self.resources[*resource];
-            let least = (window.start()..window.end()).map(|tick| left[tick.min(TICKS) as usize]).min();
-            u64::try_from(least.expect("a window has a tick")).map_or(0, |least| least / grain * grain)
-        };
-        self.book.view().drawn(edge).iter().map(free).min().expect("an edge draws on itself")
+        let drawn = self.book.view().drawn(edge).iter();
+        drawn.map(|resource| self.free_of(*resource, window)).min().expect("an edge draws on itself")
+    }
+
+    /// What is free of a resource for all of a window, counted.
+    pub(crate) fn free_of(&self, resource: ResourceId, window: Window) -> u64 {
+        let Counted { grain, left } = &self.resources[resource];
+        let least = (window.start()..window.end()).map(|tick| left[tick.min(TICKS) as usize]).min();
+        u64::try_from(least.expect("a window has a tick")).map_or(0, |least| least / grain * grain)
     }
 
     /// All paths without loops between the ends, by trying all.

@@ -7,12 +7,12 @@ use plan::volume::{Ask, CANDIDATES, Volume};
 use units::{Moment, Window};
 
 use crate::each_case;
-use crate::nets::{Net, TICKS, above_0, holder, window};
+use crate::nets::{Marks, Net, TICKS, above_0, holder, window};
 
 #[test]
 fn alternatives_are_accepted_and_nothing_better_is() {
     each_case(1500, |rng| {
-        let net = Net::new(rng, true);
+        let net = Net::new(rng, Marks::Anywhere);
         let slots = Slots::of(net.book.view());
         let start = rng.within(0, TICKS - 1);
         let slot = window(start, rng.within(start + 1, TICKS));

@@ -4,12 +4,12 @@ use plan::slots::{Slot, Slots};
 use units::Window;
 
 use crate::each_case;
-use crate::nets::{Net, TICKS, above_0, window};
+use crate::nets::{Marks, Net, TICKS, above_0, window};
 
 #[test]
 fn every_question_is_answered_as_trying_all_does() {
     each_case(1500, |rng| {
-        let net = Net::new(rng, true);
+        let net = Net::new(rng, Marks::Anywhere);
         let slots = Slots::of(net.book.view());
         let rate = above_0(rng.size(1, 9));
         let nanos = above_0(rng.size(1, 7));

@@ -39,14 +39,28 @@ fn links_are_booked_both_ways_or_along_a_path() {
     ) + &booking(
         "class = \"maintenance\"\nlinks = [\"ab\"]\nstart = 2026-03-01T00:00:00Z\nend = 2026-03-01T00:00:01Z",
     ) + "[[grain]]\nlink = \"cb\"\nrate = \"150 Mb/s\"\n";
-    let Bookings { bookings, grains } = read(&text).unwrap();
+    let Bookings { bookings, grains, resources } = read(&text).unwrap();
     assert_eq!(bookings[0].links, [(0, Way::Forward), (1, Way::Backward)]);
     assert_eq!((bookings[0].class.as_str(), bookings[0].rate), ("reservation", Some(Rate::gbps(4))));
     assert_eq!(bookings[0].window.end(), "2026-03-01T06:00:00Z".parse::<Utc>().unwrap().0);
     assert_eq!(bookings[1].links, [(0, Way::Forward), (0, Way::Backward)]);
     assert_eq!((bookings[1].class.as_str(), bookings[1].rate), ("maintenance", None));
-    assert_eq!(grains, [(1, Rate::mbps(150))]);
+    assert_eq!((grains, resources), (vec![(1, Rate::mbps(150))], vec![]));
     assert_eq!(read("").unwrap(), Bookings::default());
+}
+
+#[test]
+fn resources_limit_what_leaves_or_enters_a_node() {
+    let resource = |name: &str, rest: &str| format!("[[resource]]\nname = \"{name}\"\nnode = \"b\"\n{rest}\n");
+    let text = resource("all", "way = \"in\"\nrate = \"5 Gb/s\"")
+        + &resource("some", "way = \"out\"\nrate = \"2 Gb/s\"\ngrain = \"1 Gb/s\"\nlinks = [\"ab\"]")
+        + &booking("resources = [\"some\", \"all\"]\nstart = 2026-03-01T00:00:00Z\nend = 2026-03-01T06:00:00Z");
+    let Bookings { bookings, resources, .. } = read(&text).unwrap();
+    let [all, some] = &resources[..] else { panic!("{resources:?}") };
+    assert_eq!(all.ways, [(0, Way::Forward), (1, Way::Forward)]);
+    assert_eq!((all.rate, all.grain), (Rate::gbps(5), Rate::from_bps(1)));
+    assert_eq!((&some.ways[..], some.grain), (&[(0, Way::Backward)][..], Rate::gbps(1)));
+    assert_eq!((&bookings[0].links[..], &bookings[0].resources[..]), (&[][..], &[0, 1][..]));
 }
 
 #[test]
@@ -71,6 +85,14 @@ fn refusals_name_line_and_thing() {
         ),
         (&booking("links = [\"ab\"]\nstart = 2026-03-01T00:00:00Z\nend = 2026-03-01T00:00:00Z"), "which is not after"),
         ("[[grain]]\nlink = \"ab\"", "[[grain]]: `rate` is missing"),
+        (
+            "[[resource]]\nname = \"ab\"",
+            "bookings.toml:1: resource `ab`: a link, a bundle or another resource is called so",
+        ),
+        ("[[resource]]\nname = \"r\"\nnode = \"a\"\nway = \"up\"", "bookings.toml:4: resource `r`: way: write `out`"),
+        ("[[resource]]\nname = \"r\"\nnode = \"a\"\nway = \"in\"\nlinks = [\"cb\"]", "`cb` is not at `a`"),
+        ("[[resource]]\nname = \"r\"\nnode = \"a\"\nway = \"in\"", "resource `r`: `rate` is missing"),
+        (&booking(&format!("resources = [\"r\"]\n{times}")), "resources: no `[[resource]]` is called `r`"),
     ] {
         let error = read(text).unwrap_err();
         assert!(error.contains(says) && !error.contains('\n'), "{error}");

@@ -1,4 +1,4 @@
-//! How long calendars and slot questions take: `cargo bench -p plan --bench slots`.
+//! How long calendars and slot questions take: a JSON object for `bench/plan`, which prints it.
 //!
 //! One calendar with 10⁵ bookings that overlap 1 to 50 deep, called 10⁶ times, nine of ten for the least within a window, the
 //! rest to take or to give back; and 40 questions for all slots in a network of 504 directed links with 2,500 bookings. Times
@@ -22,10 +22,9 @@ const RATE: u64 = 8_000_000_000;
 
 fn main() {
     let mut rng = Rng(7);
-    println!("| what | p50 | p99 | p99.9 | most | target |");
-    println!("|---|---|---|---|---|---|");
-    calendar(&mut rng);
-    network(&mut rng);
+    let [queries, updates, first] = calendar(&mut rng);
+    let rounds = network(&mut rng);
+    println!("{{\"query\":{queries},\"update\":{updates},\"first\":{first},\"all_slots\":{rounds}}}");
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -45,7 +44,8 @@ impl Rng {
     }
 }
 
-fn calendar(rng: &mut Rng) {
+/// Of queries, of updates, and of the first update after a snapshot.
+fn calendar(rng: &mut Rng) -> [String; 3] {
     /// Between the begins of two bookings, on average, ns: ten minutes.
     const BETWEEN: u64 = 600_000_000_000;
     let all = BOOKINGS as u64 * BETWEEN;
@@ -89,16 +89,15 @@ fn calendar(rng: &mut Rng) {
             }
         }
     }
-    row("calendar: least within a window", queries, "p99 < 2 µs");
-    row("calendar: take or give back", updates, "p99 < 5 µs");
     let snapshot = calendar.clone();
     let window = booking(rng, &calendar);
     let first = timed(|| calendar.take(window, RATE).expect("it fits"));
-    row("calendar: the first change after a snapshot", vec![first], "");
     drop(snapshot);
+    [queries, updates, vec![first]].map(histogram)
 }
 
-fn network(rng: &mut Rng) {
+/// Of rounds of 40 questions.
+fn network(rng: &mut Rng) -> String {
     const NODES: usize = 80;
     const LINKS: usize = 252;
     const HOUR: u64 = 3_600_000_000_000;
@@ -152,7 +151,7 @@ fn network(rng: &mut Rng) {
             questions.iter().for_each(|(ends, rate, nanos)| drop(black_box(slots.all(*ends, *rate, *nanos, within))));
         }));
     }
-    row("40 questions for all slots, 504 links, 2,500 bookings", rounds, "< 30 ms");
+    histogram(rounds)
 }
 
 fn timed(what: impl FnOnce()) -> Duration {
@@ -161,8 +160,10 @@ fn timed(what: impl FnOnce()) -> Duration {
     begin.elapsed()
 }
 
-fn row(what: &str, mut times: Vec<Duration>, target: &str) {
+/// How many there are, and the times in ns that half of them, 99 %, 99.9 % and all do not exceed.
+fn histogram(mut times: Vec<Duration>) -> String {
     times.sort_unstable();
-    let at = |per_mille: usize| times[(times.len() * per_mille / 1000).min(times.len() - 1)];
-    println!("| {what} | {:.2?} | {:.2?} | {:.2?} | {:.2?} | {target} |", at(500), at(990), at(999), at(1000));
+    let at = |per_mille: usize| times[(times.len() * per_mille / 1000).min(times.len() - 1)].as_nanos();
+    let (count, p50, p99, p999, most) = (times.len(), at(500), at(990), at(999), at(1000));
+    format!("{{\"count\":{count},\"p50\":{p50},\"p99\":{p99},\"p999\":{p999},\"most\":{most}}}")
 }

@@ -24,12 +24,14 @@ pub struct Request {
     pub slot: Window,
     /// Until when something else would still be of use.
     pub horizon: Moment,
+    /// Of equal paths, the least loaded instead of the first by names.
+    pub balance: bool,
 }
 
 /// A path, and what is to be booked for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// The cheapest that is free.
+    /// The cheapest that is free; of paths that only names tell apart the one that was asked for.
     pub path: Path,
     /// To be held.
     pub offer: Offer,
@@ -114,8 +116,9 @@ impl Slots<'_> {
     /// # Errors
     /// What binds, and what there is instead.
     pub fn reserve(&self, request: &Request) -> Result<Granted, Box<Refusal>> {
-        let Request { ends, rate, slot, .. } = *request;
-        let granted = self.fixed(ends, rate, slot).and_then(|path| {
+        let Request { ends, rate, slot, balance, .. } = *request;
+        let path = if balance { self.balanced(ends, rate, slot) } else { self.fixed(ends, rate, slot) };
+        let granted = path.and_then(|path| {
             let part = Part { path: path.edges.clone(), window: slot, rate: rate.get() };
             let offer = self.snapshot().offer(&[part])?;
             Some(Granted { path, offer })
@@ -124,7 +127,7 @@ impl Slots<'_> {
     }
 
     fn refuse(&self, request: &Request) -> Refusal {
-        let Request { ends, rate, slot, horizon } = *request;
+        let Request { ends, rate, slot, horizon, .. } = *request;
         if !self.reached(ends, |_| true)[ends.to()] {
             let none = Absent::NoPath;
             return Refusal { binding: Vec::new(), highest: Err(none), first: Err(none), finish: Err(none) };

@@ -98,6 +98,14 @@ impl<'a> Slots<'a> {
         self.paths.only(|edge| self.snapshot.fits(edge, slot, rate)).shortest(ends.from, ends.to)
     }
 
+    /// Of the paths that [`Slots::fixed`] would choose from by names alone, the one whose fullest resource is least full in the
+    /// slot.
+    #[must_use]
+    pub fn balanced(&self, ends: Ends, rate: NonZeroU64, slot: Window) -> Option<Path> {
+        let free = self.paths.only(|edge| self.snapshot.fits(edge, slot, rate));
+        free.least_loaded(ends.from, ends.to, |edge| self.snapshot.load(edge, slot))
+    }
+
     /// The highest rate that one path has free for all of a slot; `None` if none has any.
     #[must_use]
     pub fn highest(&self, ends: Ends, slot: Window) -> Option<Highest> {

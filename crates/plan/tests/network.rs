@@ -78,3 +78,17 @@ fn marks_maintenance_and_grains_count() {
     assert_eq!(classes, [AT_LARGE_CLASS, AT_LARGE_CLASS, "maintenance", "reservation"]);
     assert_eq!(book.view().resources()[0].calendar().left(Window::ALWAYS), -2_000_000_000, "it is down all the same");
 }
+
+#[test]
+fn resources_beside_links_count() {
+    let bookings = "[[resource]]\nname = \"read\"\nnode = \"a\"\nway = \"out\"\nrate = \"7 Gb/s\"\n\
+        [[booking]]\nname = \"backup\"\nresources = [\"read\"]\nrate = \"3 Gb/s\"\n\
+        start = 2026-03-02T00:00:00Z\nend = 2026-03-03T00:00:00Z\n";
+    let network = Network::from_toml(NETWORK, "pair.toml").unwrap();
+    let bookings = Bookings::from_toml(bookings, "bookings.toml", &network).unwrap();
+    let book = Book::of(&network, &bookings, moment("2026-03-01T00:00:00Z")).unwrap();
+    let day = |day: &str| Window::lasting(moment(&format!("2026-03-{day}T00:00:00Z")), 1).unwrap();
+    // `open` has 10 Gb/s, the storage before it less.
+    assert_eq!([book.view().free(2, day("01")), book.view().free(2, day("02"))], [7_000_000_000, 4_000_000_000]);
+    assert_eq!(book.view().free(3, day("02")), 10_000_000_000, "the other way nothing is read");
+}

@@ -13,6 +13,8 @@ const ANSWERS: &[(&str, i32, &str)] = &[
     ("reserve", 0, "reserve caltech cern --rate 40Gb/s --start 2026-03-01T03:00:00Z --for 6h"),
     ("refused", 4, "reserve caltech cern --rate 100Gb/s --start 2026-03-01T03:00:00Z --for 6h"),
     ("refused-json", 4, "reserve caltech cern --rate 400Gb/s --start 2026-03-01T03:00:00Z --for 6h --json"),
+    ("balance", 0, "reserve newyork amsterdam --rate 5Gb/s --start 2026-03-03T03:00:00Z --for 6h --balance"),
+    ("storage", 4, "reserve caltech cern --rate 280Gb/s --start 2026-03-02T00:00:00Z --for 4h"),
     ("highest", 0, "highest caltech cern --start 2026-03-01T03:00:00Z --for 6h --json"),
     ("slots", 0, "slots caltech cern --rate 100Gb/s --for 6h --until 2026-03-03T00:00:00Z"),
     ("slots-json", 0, "slots caltech cern --rate 900Gb/s --for 6h --json"),

@@ -32,6 +32,14 @@ impl Book {
                 book.set_calendar(edge, Calendar::with_steps(capacity, &[], grain));
             }
         }
+        // Resources beside those of links come behind them.
+        let beside = book.view().resources().len();
+        for resource in &bookings.resources {
+            let grain = NonZeroU64::new(resource.grain.bps()).unwrap_or(NonZeroU64::MIN);
+            let calendar = Calendar::with_steps(resource.rate.bps(), &[], grain);
+            let edges: Vec<usize> = resource.ways.iter().map(|(link, way)| 2 * link + way.index()).collect();
+            book.add_resource(&resource.name, calendar, &edges);
+        }
         for (link, of_link) in network.links.iter().enumerate() {
             let Some(mark) = of_link.high_water_ppm else { continue };
             for resource in [2 * link, 2 * link + 1] {
@@ -46,10 +54,11 @@ impl Book {
             }
         }
         for booking in bookings.bookings.iter().filter(|booking| booking.window.end() > now) {
-            let takes = booking.links.iter().map(|(link, way)| {
-                let resource = 2 * link + way.index();
-                let all = book.view().graph().edge(resource).capacity.min(CAPACITY_MAX);
-                let charge = |bps| book.view().resources()[resource].calendar().charge(bps).unwrap_or(CAPACITY_MAX);
+            let links = booking.links.iter().map(|(link, way)| 2 * link + way.index());
+            let takes = links.chain(booking.resources.iter().map(|resource| beside + resource)).map(|resource| {
+                let calendar = book.view().resources()[resource].calendar();
+                let all = calendar.capacity_at(now);
+                let charge = |bps| calendar.charge(bps).unwrap_or(CAPACITY_MAX);
                 let rate = booking.rate.map_or(all, |rate| charge(rate.bps()));
                 Take { resource, window: booking.window, rate }
             });

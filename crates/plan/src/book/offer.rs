@@ -76,6 +76,22 @@ impl Snapshot {
     }
 }
 
+impl Offer {
+    /// With something beside the paths, in the unit of its calendar: space of a storage, streams of a host. It is seen as it is
+    /// in the snapshot. `None` if it is more than any capacity.
+    #[must_use]
+    pub fn with(mut self, snapshot: &Snapshot, resource: ResourceId, window: Window, amount: u64) -> Option<Offer> {
+        let seen = &snapshot.resources[resource];
+        let rate = seen.calendar.charge(amount)?;
+        if rate > 0 {
+            self.takes.push(Take { resource, window, rate });
+            self.takes.sort_by_key(|take| (take.resource, take.window.start()));
+            self.seen.insert(resource, seen.version);
+        }
+        Some(self)
+    }
+}
+
 /// From the first moment of takes to the last; `None` if nothing is taken.
 pub(super) fn hull(takes: &[Take]) -> Option<Window> {
     let taken = || takes.iter().filter(|take| take.rate > 0).map(|take| take.window);

@@ -17,6 +17,8 @@ pub type ResourceId = usize;
 /// Resources, those of edges among them: what a snapshot copies a pointer of for each.
 pub const RESOURCES_MAX: usize = 1 << 21;
 
+const FULL_PPM: u128 = 1_000_000;
+
 /// Something with a limit, and its calendar.
 #[derive(Clone, Debug)]
 pub struct Resource {
@@ -114,6 +116,18 @@ impl Snapshot {
     #[must_use]
     pub fn free(&self, edge: EdgeId, window: Window) -> u64 {
         self.calendars(edge).map(|calendar| calendar.free(window)).min().unwrap_or(0)
+    }
+
+    /// How full the fullest resource of an edge is at its tightest moment in a window, in parts per million of its capacity then.
+    #[must_use]
+    pub fn load(&self, edge: EdgeId, window: Window) -> u64 {
+        let load = |calendar: &Calendar| {
+            let at = calendar.tightest(window);
+            let (capacity, left) = (u128::from(calendar.capacity_at(at)), calendar.left_at(at).max(0).unsigned_abs());
+            let free = (u128::from(left) * FULL_PPM).checked_div(capacity).unwrap_or(0);
+            u64::try_from(FULL_PPM.saturating_sub(free)).unwrap_or(0)
+        };
+        self.calendars(edge).map(load).max().unwrap_or(0)
     }
 
     /// Whether a rate can be booked over an edge for all of a window.

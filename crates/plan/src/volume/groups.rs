@@ -42,7 +42,11 @@ impl Groups {
             let leaves = edges.iter().all(|edge| graph.edge(*edge).from == from);
             let enters = edges.iter().all(|edge| graph.edge(*edge).to == to);
             let node = if leaves { from } else { to };
-            if leaves || enters { Ok(Group { node, leaves, edges, resources, within: None }) } else { Err(resources[0]) }
+            if leaves || enters {
+                Ok(Group { node, leaves, edges, resources, within: None })
+            } else {
+                Err(resources[0])
+            }
         };
         let mut groups = groups.into_iter().map(group).collect::<Result<Vec<Group>, ResourceId>>()?;
         groups.sort_by_key(|group| group.edges.len());

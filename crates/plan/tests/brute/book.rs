@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::book::{Backup, Book, BookError, Booking, BookingId, Failure, Offer, Part, State, Take};
+use plan::calendar::Calendar;
 use plan::graph::Graph;
 use plan::slots::{Ends, Slots};
 use units::Window;
@@ -287,4 +288,26 @@ fn a_backup_does_not_depend_on_what_it_is_for() {
     book.switch(id, -1).unwrap();
     assert_eq!((book.view().free(0, slot), book.view().free(1, slot)), (10, 2));
     assert_eq!(book.switch(id, -1), Err(BookError::NoBackup));
+}
+
+#[test]
+fn space_is_held_with_the_path() {
+    let mut book = two_routes();
+    let space = book.add_resource("space", Calendar::new(100), &[]);
+    let (slot, kept) = (window(0, 10), window(0, 1000));
+    let both =
+        |book: &Book, rate| over(book, &[0], slot, rate).with(book.view(), space, kept, 60).expect("it is small");
+    let seen = both(&book, 1);
+    let one = book.hold(holder("a"), &both(&book, 4), 9, -1).unwrap();
+    let refused = book.hold(holder("b"), &both(&book, 4), 9, -1).unwrap_err();
+    assert_eq!(refused.to_string(), "`space` has not that much free");
+    assert_eq!(
+        book.hold(holder("b"), &seen, 9, -1).unwrap_err().to_string(),
+        "`space` changed since the search: search again"
+    );
+    book.commit(one, -1).unwrap();
+    assert_eq!(book.advance(999), [(one, State::Active)], "what is kept lasts longer than the path");
+    assert_eq!(book.view().resources()[space].calendar().left_at(999), 40);
+    book.release(one, 999).unwrap();
+    assert_eq!(book.view().resources()[space].calendar().left_at(999), 100);
 }

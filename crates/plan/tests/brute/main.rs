@@ -9,6 +9,7 @@ mod nets;
 mod reserve;
 mod rng;
 mod slots;
+mod threads;
 mod volume;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

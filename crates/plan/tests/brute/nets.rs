@@ -146,6 +146,20 @@ impl Net {
         u64::try_from(least.expect("a window has a tick")).map_or(0, |least| least / grain * grain)
     }
 
+    /// How full the fullest resource of an edge is at the first tick of a window at which it has least left, counted, in parts
+    /// per million.
+    pub(crate) fn load(&self, edge: EdgeId, window: Window) -> u64 {
+        let load = |resource: &ResourceId| {
+            let left = &self.resources[*resource].left;
+            let tick = (window.start()..window.end()).min_by_key(|tick| left[(*tick).min(TICKS) as usize]);
+            let tick = tick.expect("a window has a tick");
+            let capacity = self.book.view().resources()[*resource].calendar().capacity_at(tick);
+            let left = left[tick.min(TICKS) as usize].max(0) as u64;
+            1_000_000_u64.saturating_sub((left * 1_000_000).checked_div(capacity).unwrap_or(0))
+        };
+        self.book.view().drawn(edge).iter().map(load).max().expect("an edge draws on itself")
+    }
+
     /// All paths without loops between the ends, by trying all.
     pub(crate) fn paths(&self) -> Vec<Vec<EdgeId>> {
         let mut found = Vec::new();
@@ -184,6 +198,10 @@ impl Net {
 
     /// The first of the paths with so much free: by cost, hops, names of nodes, names of edges.
     pub(crate) fn cheapest(&self, rate: u64, window: Window) -> Option<Vec<EdgeId>> {
+        self.first_by_names(self.paths().into_iter().filter(|path| self.width(path, window) >= rate).collect())
+    }
+
+    pub(crate) fn first_by_names(&self, paths: Vec<Vec<EdgeId>>) -> Option<Vec<EdgeId>> {
         let graph = self.graph();
         let order = |path: &Vec<EdgeId>| {
             let cost: u64 = path.iter().map(|edge| graph.edge(*edge).cost).sum();
@@ -191,7 +209,7 @@ impl Net {
             let edges: Vec<(&str, EdgeId)> = path.iter().map(|edge| (graph.edge(*edge).name.as_str(), *edge)).collect();
             (cost, path.len(), names, edges)
         };
-        self.paths().into_iter().filter(|path| self.width(path, window) >= rate).min_by(|a, b| order(a).cmp(&order(b)))
+        paths.into_iter().min_by(|a, b| order(a).cmp(&order(b)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Refusals: what binds, and that nothing better can be had than what is offered instead.
 
 use plan::book::Part;
+use plan::paths::Path;
 use plan::reserve::{Absent, Over, Request};
 use plan::slots::Slots;
 use plan::volume::{Ask, CANDIDATES, Volume};
@@ -18,9 +19,11 @@ fn alternatives_are_accepted_and_nothing_better_is() {
         let slot = window(start, rng.within(start + 1, TICKS));
         let rate = above_0(rng.size(1, 9));
         let horizon = TICKS + rng.within(0, 40);
-        let request = Request { ends: net.ends, rate, slot, horizon };
+        let request = Request { ends: net.ends, rate, slot, horizon, balance: false };
         let refusal = match slots.reserve(&request) {
             Ok(granted) => {
+                let balanced = slots.reserve(&Request { balance: true, ..request }).expect("as it is with the first");
+                assert_eq!(balanced.path.edges, least_loaded(&net, &granted.path, rate.get(), slot));
                 assert_eq!(Some(granted.path.edges), net.cheapest(rate.get(), slot));
                 let held = net.book.clone().hold(holder("a"), &granted.offer, Moment::MAX, Moment::MIN);
                 held.expect("what is granted can be held");
@@ -84,6 +87,20 @@ fn alternatives_are_accepted_and_nothing_better_is() {
     });
 }
 
+/// Of the paths that cost as much as this one and have as many hops, the one whose fullest edge is least full, the first by
+/// names.
+fn least_loaded(net: &Net, like: &Path, rate: u64, slot: Window) -> Vec<usize> {
+    let load = |path: &[usize]| path.iter().map(|edge| net.load(*edge, slot)).max().expect("a path has an edge");
+    let cost = |path: &[usize]| path.iter().map(|edge| net.graph().edge(*edge).cost).sum::<u64>();
+    let mut equals = net.paths();
+    equals.retain(|path| {
+        (cost(path), path.len()) == (cost(&like.edges), like.edges.len()) && net.width(path, slot) >= rate
+    });
+    let least = equals.iter().map(|path| load(path)).min().expect("there is the one");
+    equals.retain(|path| load(path) == least);
+    net.first_by_names(equals).expect("there is the one")
+}
+
 #[test]
 fn a_refusal_names_classes_and_until_when() {
     let mut graph = plan::graph::Graph::default();
@@ -99,7 +116,8 @@ fn a_refusal_names_classes_and_until_when() {
     book.hold_protected(holder("urgent"), &one, &two, 9, -1).unwrap();
     let later = offer(&book, edges[1], window(5, 30), 5);
     book.hold(holder("bulk"), &later, 9, -1).unwrap();
-    let request = Request { ends: plan::slots::Ends::new(0, 1).unwrap(), rate: above_0(7), slot, horizon: 100 };
+    let request =
+        Request { ends: plan::slots::Ends::new(0, 1).unwrap(), rate: above_0(7), slot, horizon: 100, balance: false };
     let refusal = Slots::of(book.view()).reserve(&request).unwrap_err();
     let binding: Vec<_> = refusal.binding.iter().map(|binding| (binding.resource, binding.at, binding.free)).collect();
     assert_eq!(binding, [(0, 0, 6), (1, 5, 1)]);

@@ -99,7 +99,9 @@ fn shared(net: &Net, tick: Window, mark: usize, free: &[u64]) -> u64 {
     let Some(edges) = net.marked.get(mark) else { return smallest_cut(net, free) };
     let limit = net.free_of(free.len() + mark, tick);
     let mut greatest = 0;
-    each_share(edges, limit, &mut free.to_vec(), &mut |free| greatest = greatest.max(shared(net, tick, mark + 1, free)));
+    each_share(edges, limit, &mut free.to_vec(), &mut |free| {
+        greatest = greatest.max(shared(net, tick, mark + 1, free))
+    });
     greatest
 }
 

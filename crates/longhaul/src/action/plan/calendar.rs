@@ -5,7 +5,7 @@ mod svg;
 use std::time::Duration;
 
 use anyhow::Result;
-use plan::graph::EdgeId;
+use plan::book::ResourceId;
 use serde::Serialize;
 use units::{Rate, Utc, Window};
 
@@ -16,10 +16,10 @@ use crate::output::print;
 /// How far is shown when nobody says.
 const SHOWN: Duration = Duration::from_secs(7 * 86_400);
 
-/// What is free of a link, one way.
+/// What is free of a resource: a link, one way, or what the file of bookings names beside links.
 #[derive(Debug, Serialize)]
-struct Link {
-    link: String,
+struct Free {
+    resource: String,
     pieces: Vec<Piece>,
 }
 
@@ -37,14 +37,13 @@ pub(super) fn run(args: &CalendarArgs) -> Result<()> {
     if args.svg {
         return print(svg::draw(&site, within));
     }
-    let edges: Vec<EdgeId> = edges(&site).collect();
-    let links: Vec<Link> = edges.into_iter().map(|edge| link(&site, edge, within)).collect();
+    let calendars: Vec<Free> = limited(&site).map(|resource| free(&site, resource, within)).collect();
     if args.bookings.json {
-        return print(json(&links)?);
+        return print(json(&calendars)?);
     }
     let mut text = String::new();
-    for Link { link, pieces } in &links {
-        text += &format!("{link}\n");
+    for Free { resource, pieces } in &calendars {
+        text += &format!("{resource}\n");
         for Piece { start, end, capacity_bps, free_bps } in pieces {
             let (free, capacity) = (Rate::from_bps(*free_bps), Rate::from_bps(*capacity_bps));
             text += &format!("  {start} to {end}  {free} of {capacity} free\n");
@@ -53,19 +52,20 @@ pub(super) fn run(args: &CalendarArgs) -> Result<()> {
     print(text)
 }
 
-/// The ways of links that have a limit.
-fn edges(site: &Site) -> impl Iterator<Item = EdgeId> {
-    let edges = site.book.view().graph().edges();
-    (0..edges.len()).filter(|edge| edges[*edge].capacity < u64::MAX)
+/// What has a limit.
+fn limited(site: &Site) -> impl Iterator<Item = ResourceId> {
+    let view = site.book.view();
+    let edges = view.graph().edges();
+    (0..view.resources().len()).filter(|resource| edges.get(*resource).is_none_or(|edge| edge.capacity < u64::MAX))
 }
 
-fn link(site: &Site, edge: EdgeId, within: Window) -> Link {
-    let resource = &site.book.view().resources()[edge];
+fn free(site: &Site, resource: ResourceId, within: Window) -> Free {
+    let resource = &site.book.view().resources()[resource];
     let piece = |(window, free_bps): (Window, u64)| Piece {
         start: Utc(window.start()).to_string(),
         end: Utc(window.end()).to_string(),
         capacity_bps: resource.calendar().capacity_at(window.start()),
         free_bps,
     };
-    Link { link: resource.name().to_owned(), pieces: resource.calendar().pieces(within).map(piece).collect() }
+    Free { resource: resource.name().to_owned(), pieces: resource.calendar().pieces(within).map(piece).collect() }
 }

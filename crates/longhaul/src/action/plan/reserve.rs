@@ -56,7 +56,7 @@ struct First {
 #[derive(Debug, Serialize)]
 struct Finished {
     at: String,
-    over: &'static str,
+    over: String,
     parts: Vec<ShownPart>,
 }
 
@@ -81,7 +81,8 @@ pub(super) fn run(args: &ReserveArgs) -> Result<u8> {
     let site = Site::read(&args.bookings)?;
     let slot = lasting(args.start.0, args.length)?;
     let horizon = site.searched(args.until, SEARCH)?.end();
-    let request = Request { ends: site.ends(&args.way)?, rate: above_0(args.rate)?, slot, horizon };
+    let (ends, rate) = (site.ends(&args.way)?, above_0(args.rate)?);
+    let request = Request { ends, rate, slot, horizon, balance: args.balance };
     let reserved = Slots::of(site.book.view()).reserve(&request);
     let (path, refusal) = match reserved {
         Ok(granted) => (Some(site.along(&granted.path.edges)), None),
@@ -112,8 +113,8 @@ fn refused(site: &Site, refusal: Refusal) -> Refused {
     let finished = |finish: Finish| Finished {
         at: Utc(finish.at).to_string(),
         over: match finish.over {
-            Over::AllPaths => "all paths",
-            Over::OneOf(_) => "one path",
+            Over::AllPaths => "all paths".to_owned(),
+            Over::OneOf(count) => format!("the best of the {count} cheapest paths"),
         },
         parts: finish.parts.iter().map(|part| site.part(part)).collect(),
     };

@@ -138,6 +138,10 @@ pub(crate) struct ReserveArgs {
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<Utc>,
 
+    /// Of paths that cost and hops leave equal, take the least full one instead of the first by names
+    #[arg(long)]
+    pub(crate) balance: bool,
+
     #[command(flatten)]
     pub(crate) bookings: Bookings,
 }

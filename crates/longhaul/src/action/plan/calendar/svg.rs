@@ -1,14 +1,13 @@
-//! The calendars of links as a picture: a row for each way, time to the right, what each class of work takes from below, and
+//! Calendars as a picture: a row for each way of a link and each other resource, time to the right, what each class of work takes from below, and
 //! the high-water mark as a line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use plan::book::AT_LARGE_CLASS;
-use plan::graph::EdgeId;
+use plan::book::{AT_LARGE_CLASS, ResourceId};
 use units::{Moment, Rate, Utc, Window};
 
-use super::{Site, edges};
+use super::{Site, limited};
 
 /// Sizes in pixels.
 const NAMES: f64 = 300.0;
@@ -29,7 +28,7 @@ const COLOURS: [&str; 7] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9
 const MARK: &str = "#c33";
 
 pub(super) fn draw(site: &Site, within: Window) -> String {
-    let rows: Vec<EdgeId> = edges(site).collect();
+    let rows: Vec<ResourceId> = limited(site).collect();
     let colours = colours(site);
     let (width, height) = (NAMES + CHART + MARGIN, TOP + ROW * rows.len() as f64);
     let mut svg = format!(
@@ -38,8 +37,8 @@ pub(super) fn draw(site: &Site, within: Window) -> String {
         height + MARGIN / 2.0
     );
     legend(&mut svg, &colours);
-    for (row, edge) in rows.into_iter().enumerate() {
-        draw_row(&mut svg, site, edge, within, TOP + ROW * row as f64, &colours);
+    for (row, resource) in rows.into_iter().enumerate() {
+        draw_row(&mut svg, site, resource, within, TOP + ROW * row as f64, &colours);
     }
     axis(&mut svg, within, height);
     svg + "</svg>\n"
@@ -103,13 +102,13 @@ fn axis(svg: &mut String, within: Window, height: f64) {
 fn draw_row(
     svg: &mut String,
     site: &Site,
-    edge: EdgeId,
+    index: ResourceId,
     within: Window,
     y: f64,
     colours: &BTreeMap<&str, &'static str>,
 ) {
     let view = site.book.view();
-    let resource = &view.resources()[edge];
+    let resource = &view.resources()[index];
     let (name, end) = (escaped(resource.name()), NAMES - 8.0);
     line(svg, format_args!("<text x=\"{end}\" y=\"{}\" text-anchor=\"end\">{name}</text>", y + BAR * 0.65));
     line(svg, format_args!("<rect x=\"{NAMES}\" y=\"{y}\" width=\"{CHART}\" height=\"{BAR}\" fill=\"#f1f3f5\"/>"));
@@ -117,7 +116,7 @@ fn draw_row(
     let mut floor = 0;
     let mut takes = Vec::new();
     for (_, booking) in view.bookings().iter() {
-        for take in booking.takes.iter().filter(|take| take.resource == edge) {
+        for take in booking.takes.iter().filter(|take| take.resource == index) {
             match colours.get(booking.holder.class.as_str()) {
                 Some(colour) => takes.push((take, booking.holder.class.as_str(), *colour)),
                 None => floor += take.rate,

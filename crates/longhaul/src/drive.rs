@@ -101,29 +101,50 @@ fn resumable(mut error: MoveError) -> anyhow::Error {
     error.into()
 }
 
-/// SIGINT and SIGTERM, which no longer end the process.
+/// Signals that no longer end the process by themselves.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hangup: Option<Signal>,
 }
 
 impl Signals {
-    /// Listens, on the runtime that calls.
+    /// Listens to SIGINT and SIGTERM, on the runtime that calls.
     ///
     /// # Errors
     /// When it cannot be listened to them.
     pub(crate) fn new() -> Result<Signals> {
-        let of = |kind| signal(kind).context("cannot listen to signals");
-        Ok(Signals { interrupt: of(SignalKind::interrupt())?, terminate: of(SignalKind::terminate())? })
+        let (interrupt, terminate) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
+        Ok(Signals { interrupt, terminate, hangup: None })
+    }
+
+    /// Listens to SIGHUP too, as a terminal sends it that closes, unless this process was told to ignore it (`nohup`).
+    ///
+    /// # Errors
+    /// As [`Signals::new`].
+    pub(crate) fn with_hangup() -> Result<Signals> {
+        let hangup = (!sys::process::ignores_hangup()).then(|| listen(SignalKind::hangup())).transpose()?;
+        Ok(Signals { hangup, ..Signals::new()? })
     }
 
     /// Waits for one of them.
     pub(crate) async fn next(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
+            _ = hangup => {}
         }
     }
+}
+
+fn listen(kind: SignalKind) -> Result<Signal> {
+    signal(kind).context("cannot listen to signals")
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,6 +13,8 @@ use std::thread;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_bind, mount_change, unmount};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+
+use crate::process::Process;
 
 /// Where namespaces have their names, as for `ip netns`.
 pub const DIRECTORY: &str = "/run/netns";
@@ -86,23 +89,27 @@ impl Namespace {
         Path::new(DIRECTORY).join(&self.name)
     }
 
-    /// The ids of the processes whose main thread is in it.
+    /// The processes whose main thread is in it, with their ids.
     ///
     /// # Errors
     ///
     /// When `/proc` cannot be read or the namespace is not there.
-    pub fn processes(&self) -> io::Result<Vec<u32>> {
-        use std::os::unix::fs::MetadataExt;
+    pub fn processes(&self) -> io::Result<Vec<(u32, Process)>> {
         let wanted = fs::metadata(self.path())?;
+        // A process that has just ended is in no namespace.
+        let is_here = |pid: u32| {
+            let its = fs::metadata(format!("/proc/{pid}/ns/net"));
+            its.is_ok_and(|its| (its.dev(), its.ino()) == (wanted.dev(), wanted.ino()))
+        };
         let mut found = Vec::new();
         for entry in fs::read_dir("/proc")? {
-            let entry = entry?;
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            // A process that has just ended is in no namespace.
-            if let Ok(its) = fs::metadata(entry.path().join("ns/net"))
-                && (its.dev(), its.ino()) == (wanted.dev(), wanted.ino())
+            let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            if is_here(pid)
+                && let Ok(process) = Process::open(pid)
+                && is_here(pid)
             {
-                found.push(pid);
+                // The second look: until it was held, its id could go to a process elsewhere.
+                found.push((pid, process));
             }
         }
         Ok(found)

@@ -1,9 +1,10 @@
 //! Who and where this process is, and the few things about it that one changes.
 
 use std::io;
+use std::os::fd::OwnedFd;
 
 use rustix::fs::Mode;
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal};
 
 /// The host's name as the kernel has it, not necessarily qualified; lossy if it is not UTF-8.
 pub fn hostname() -> String {
@@ -71,27 +72,64 @@ pub fn kill_group(leader: u32) -> io::Result<()> {
     Ok(rustix::process::kill_process_group(leader, Signal::KILL)?)
 }
 
-/// Asks a process to end (SIGTERM).
+/// A process, held on to: its id may go to another one when it has ended, this does not.
+#[derive(Debug)]
+pub struct Process {
+    fd: OwnedFd,
+}
+
+impl Process {
+    /// The process that has this id now. Whether it is the one that was meant is to be looked at after this, by what made
+    /// it known: what still holds of the id then holds of this process, or of none that this reaches.
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` when there is none.
+    pub fn open(pid: u32) -> io::Result<Process> {
+        let fd = rustix::process::pidfd_open(named(pid)?, rustix::process::PidfdFlags::empty())?;
+        Ok(Process { fd })
+    }
+
+    /// Asks it to end (SIGTERM).
+    ///
+    /// # Errors
+    ///
+    /// `ESRCH` when it has ended; `PermissionDenied` when it may not be signalled.
+    pub fn terminate(&self) -> io::Result<()> {
+        Ok(rustix::process::pidfd_send_signal(&self.fd, Signal::TERM)?)
+    }
+
+    /// Ends it (SIGKILL).
+    ///
+    /// # Errors
+    ///
+    /// As [`Process::terminate`].
+    pub fn kill(&self) -> io::Result<()> {
+        Ok(rustix::process::pidfd_send_signal(&self.fd, Signal::KILL)?)
+    }
+}
+
+/// Asks a child that was not waited for, or another process whose id cannot have gone to a third, to end (SIGTERM).
 ///
 /// # Errors
 ///
 /// `ESRCH` when there is no such process; `PermissionDenied` when it may not be signalled.
 pub fn terminate(pid: u32) -> io::Result<()> {
-    signal(pid, Signal::TERM)
+    Ok(rustix::process::kill_process(named(pid)?, Signal::TERM)?)
 }
 
-/// Ends a process (SIGKILL).
-///
-/// # Errors
-///
-/// As [`terminate`].
-pub fn kill(pid: u32) -> io::Result<()> {
-    signal(pid, Signal::KILL)
+fn named(pid: u32) -> io::Result<Pid> {
+    i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
-fn signal(pid: u32, signal: Signal) -> io::Result<()> {
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    Ok(rustix::process::kill_process(pid.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidInput))?, signal)?)
+/// Whether this process was started so that SIGHUP does nothing to it, as by `nohup`.
+pub fn ignores_hangup() -> bool {
+    // SAFETY: all zeros is a valid sigaction, and a null pointer only asks for what is set.
+    let action = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        (libc::sigaction(libc::SIGHUP, std::ptr::null(), &mut action) == 0).then_some(action)
+    };
+    action.is_some_and(|action| action.sa_sigaction == libc::SIG_IGN)
 }
 
 /// The id of the parent, or `None` when it lives outside this process namespace.
@@ -139,6 +177,38 @@ mod tests {
         other.wait().unwrap();
         assert_eq!(kill_group(one.id()).unwrap_err().raw_os_error(), Some(3), "nothing is left");
         assert_eq!(kill_group(0).unwrap_err().kind(), io::ErrorKind::InvalidInput, "not one's own group");
+    }
+
+    #[test]
+    fn a_process_that_is_held_is_never_another() {
+        use std::os::unix::process::ExitStatusExt;
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let held = Process::open(child.id()).unwrap();
+        held.terminate().unwrap();
+        assert_eq!(child.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
+        // Its id is free from here on, and whoever has it is not meant.
+        assert_eq!(held.kill().unwrap_err().raw_os_error(), Some(3));
+        assert_eq!(Process::open(0).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+
+    #[test]
+    fn hangups_are_ignored_as_by_nohup() {
+        // In processes of their own: the setting is the whole process'. This test again is one that says it.
+        if std::env::var_os("LONGHAUL_TEST_HANGUP").is_some() {
+            println!("ignored: {}", ignores_hangup());
+            return;
+        }
+        let this = std::env::current_exe().unwrap();
+        for (trap, ignored) in [("trap '' HUP", true), ("trap - HUP", false)] {
+            let mut shell = std::process::Command::new("sh");
+            shell.args([
+                "-c",
+                &format!("{trap}; exec \"$0\" --exact process::tests::hangups_are_ignored_as_by_nohup --nocapture"),
+            ]);
+            let output = shell.arg(&this).env("LONGHAUL_TEST_HANGUP", "1").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(said.contains(&format!("ignored: {ignored}")), "{said}");
+        }
     }
 
     #[test]

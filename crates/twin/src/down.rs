@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use sys::netns::{self, Namespace};
+use sys::process::Process;
 
 use crate::control;
 use crate::place::Place;
@@ -63,31 +64,32 @@ pub fn down_all(begin: &str) -> Result<Vec<String>> {
 }
 
 fn end_programs(namespaces: &[String]) -> Result<()> {
-    let programs = || -> Result<Vec<u32>> {
+    let programs = || -> Result<Vec<Process>> {
         let mut all = Vec::new();
         for name in namespaces {
             let inside = Namespace::named(name)?.processes().unwrap_or_default();
-            all.extend(inside.into_iter().filter(|&pid| pid != std::process::id()));
+            all.extend(inside.into_iter().filter(|&(pid, _)| pid != std::process::id()).map(|(_, process)| process));
         }
         Ok(all)
     };
-    for pid in programs()? {
+    for program in programs()? {
         // It may have ended since.
-        let _ = sys::process::terminate(pid);
+        let _ = program.terminate();
     }
     let until = Instant::now() + PROGRAMS_MAX;
     while !programs()?.is_empty() && Instant::now() < until {
         sleep(STEP);
     }
-    for pid in programs()? {
-        let _ = sys::process::kill(pid);
+    for program in programs()? {
+        let _ = program.kill();
     }
     Ok(())
 }
 
 fn kill_emulator(place: &Place) -> Result<()> {
-    let pid = std::fs::read_to_string(place.file("lock"))?.trim().parse().context("the lock names no process")?;
-    sys::process::kill(pid)?;
+    let Some(emulator) = place.emulator()? else { return Ok(()) };
+    // It may have ended since.
+    let _ = emulator.kill();
     let until = Instant::now() + END_MAX;
     while place.is_alive() && Instant::now() < until {
         sleep(STEP);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `network.toml` | the network, scaled, as it was brought up |
 //! | `twin.json` | [`Record`] |
-//! | `lock` | locked by the emulator as long as it lives |
+//! | `lock` | locked by the emulator as long as it lives; its process id, for people |
 //! | `control` | its socket |
 //! | `hosts` | names and addresses, in the form of `/etc/hosts` |
 //! | `log` | what the emulator said |
@@ -18,6 +18,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use model::network::Network;
 use serde::{Deserialize, Serialize};
 use sys::file::{Lock, LockMode, lock};
+use sys::process::Process;
 
 /// Holds a directory for each twin.
 pub const ROOT: &str = "/run/longhaul/twin";
@@ -168,7 +169,40 @@ impl Place {
     /// Whether its emulator lives.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        File::open(self.file("lock")).is_ok_and(|file| matches!(lock(&file, LockMode::Shared), Ok(Lock::Held { .. })))
+        self.holder().is_some()
+    }
+
+    /// Its emulator, if it lives: the process that has the lock, and no other that has got its id since.
+    ///
+    /// # Errors
+    /// When the kernel does not tell who has the lock.
+    pub fn emulator(&self) -> Result<Option<Process>> {
+        let Some(by) = self.holder() else { return Ok(None) };
+        let Some(pid) = by else {
+            if !self.is_alive() {
+                // It ended between the two looks of which an answer is made.
+                return Ok(None);
+            }
+            let lock = self.file("lock");
+            let lock = lock.display();
+            bail!("the kernel does not tell which process has locked {lock}: find it with `fuser {lock}` and end it");
+        };
+        let process = Process::open(pid);
+        // It had the lock when it was asked for, and has it now that it is held: it had the id in between.
+        if self.holder() != Some(Some(pid)) {
+            return Ok(None);
+        }
+        Ok(Some(process.with_context(|| format!("cannot reach the emulator, process {pid}"))?))
+    }
+
+    /// Who has the lock, if anybody has it, and as far as the kernel tells.
+    fn holder(&self) -> Option<Option<u32>> {
+        let file = File::open(self.file("lock")).ok()?;
+        // A lock that is got goes with the file.
+        match lock(&file, LockMode::Shared) {
+            Ok(Lock::Held { by }) => Some(by),
+            Ok(Lock::Taken) | Err(_) => None,
+        }
     }
 
     /// Removes the directory.

@@ -6,6 +6,7 @@ mod told;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -20,7 +21,7 @@ use crate::control::{self, Ask, LinkState};
 use crate::down::down;
 use crate::place::{Driver, Place, Record};
 use crate::plan::Plan;
-use crate::up::up;
+use crate::up::{Up, up};
 
 use counters::value;
 use program::{End, Running};
@@ -91,8 +92,8 @@ pub fn run(
 ) -> Result<Summary> {
     let network = scenario.network.scaled(scenario.scale);
     let record = Record { driver: Driver::Own, seed: scenario.seed, scale: scenario.scale.to_string() };
-    let plan = up(place, &network, &record, program)?;
-    let life = Life(place);
+    let Up { plan, emulator } = up(place, &network, &record, program)?;
+    let life = Life { place, emulator };
     let mut run = Run {
         scenario,
         network: &network,
@@ -121,20 +122,34 @@ pub fn run(
 }
 
 /// A twin that goes when this does.
-struct Life<'a>(&'a Place);
+struct Life<'a> {
+    place: &'a Place,
+    emulator: Option<Child>,
+}
 
 impl Life<'_> {
-    fn end(self) -> Result<()> {
-        let place = self.0;
-        std::mem::forget(self);
-        down(place).with_context(|| format!("the twin `{0}` is not gone: `longhaul twin down {0}`", place.name()))
+    fn end(mut self) -> Result<()> {
+        self.down()
+    }
+
+    /// The second time nothing is left to be done.
+    fn down(&mut self) -> Result<()> {
+        let name = self.place.name();
+        if self.place.exists() {
+            down(self.place).with_context(|| format!("the twin `{name}` is not gone: `longhaul twin down {name}`"))?;
+        }
+        if let Some(mut emulator) = self.emulator.take() {
+            // Else it would be left to process 1, which not everywhere waits for what it did not start.
+            emulator.wait()?;
+        }
+        Ok(())
     }
 }
 
 impl Drop for Life<'_> {
     fn drop(&mut self) {
-        if let Err(error) = down(self.0) {
-            tracing::warn!("the twin `{}` is not gone: {error:#}", self.0.name());
+        if let Err(error) = self.down() {
+            tracing::warn!("{error:#}");
         }
     }
 }

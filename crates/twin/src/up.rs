@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use model::network::Network;
@@ -19,24 +19,46 @@ use crate::plan::Plan;
 /// What the emulator says on its standard output when its devices are there.
 pub const READY: &str = "ready";
 
+/// A twin that has come up.
+#[derive(Debug)]
+pub struct Up {
+    /// What it is on this machine.
+    pub plan: Plan,
+    /// The emulator, unless netem carries the packets. Who lives on waits for it after `down`; of others it becomes an orphan,
+    /// for whom process 1 waits.
+    pub emulator: Option<Child>,
+}
+
 /// Brings a twin up. `program` is this program: it is started once more as the emulator.
 ///
 /// # Errors
 /// When the twin is there already, or something it needs cannot be had; nothing is left behind then.
-pub fn up(place: &Place, network: &Network, record: &Record, program: &Path) -> Result<Plan> {
+pub fn up(place: &Place, network: &Network, record: &Record, program: &Path) -> Result<Up> {
     if sys::process::euid() != 0 {
         bail!("a twin needs root: it makes network namespaces and devices");
     }
     let plan = Plan::new(network, place.name())?;
     place.make()?;
-    let built = build(place, network, record, &plan, program);
-    if built.is_err() {
+    let mut emulator = None;
+    let built = build(place, network, record, &plan, program, &mut emulator);
+    if let Err(error) = built {
         down(place).context("what was begun could not be removed")?;
+        if let Some(mut emulator) = emulator {
+            emulator.wait()?;
+        }
+        return Err(error);
     }
-    built.map(|()| plan)
+    Ok(Up { plan, emulator })
 }
 
-fn build(place: &Place, network: &Network, record: &Record, plan: &Plan, program: &Path) -> Result<()> {
+fn build(
+    place: &Place,
+    network: &Network,
+    record: &Record,
+    plan: &Plan,
+    program: &Path,
+    emulator: &mut Option<Child>,
+) -> Result<()> {
     place.write(network, record)?;
     fs::write(place.file("hosts"), plan.etc_hosts())?;
     for node in &plan.nodes {
@@ -60,7 +82,7 @@ fn build(place: &Place, network: &Network, record: &Record, plan: &Plan, program
         ip(None, &format!("link add {a_device} netns {a} type veth peer name {b_device} netns {b}\n"))?;
     }
     if own {
-        start_emulator(place, program)?;
+        *emulator = Some(start_emulator(place, program)?);
     }
     for node in &plan.nodes {
         ip(Some(&node.namespace), &node.commands.join("\n"))?;
@@ -91,7 +113,7 @@ pub(crate) fn ip(namespace: Option<&str>, lines: &str) -> Result<()> {
     Ok(())
 }
 
-fn start_emulator(place: &Place, program: &Path) -> Result<()> {
+fn start_emulator(place: &Place, program: &Path) -> Result<Child> {
     let log = OpenOptions::new().create(true).append(true).open(place.file("log"))?;
     let mut child = Command::new(program)
         .args(["twin", "emulate", place.name()])
@@ -113,5 +135,5 @@ fn start_emulator(place: &Place, program: &Path) -> Result<()> {
         let last = log.lines().rfind(|line| !line.is_empty() && !line.starts_with("note: "));
         bail!("the emulator did not start: {}", last.unwrap_or("it said nothing"));
     }
-    Ok(())
+    Ok(child)
 }

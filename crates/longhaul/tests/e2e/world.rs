@@ -51,8 +51,13 @@ impl Running {
 
     /// SIGINT.
     pub(crate) fn interrupt(&self) {
+        self.signal("INT");
+    }
+
+    /// A signal by its name, such as `TERM`.
+    pub(crate) fn signal(&self, name: &str) {
         let pid = self.child.id().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill runs").success());
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().expect("kill runs").success());
     }
 
     /// SIGKILL.

@@ -47,6 +47,24 @@ fn the_emulator() {
 }
 
 #[test]
+fn an_emulator_that_hangs() {
+    let Some(twins) = Twins::new("hangs") else { return };
+    let name = twins.name("pair");
+    twins.done(&format!("up pair --name {name}"));
+    let [emulator] = emulators(&name)[..] else { panic!("it has one emulator: {:?}", emulators(&name)) };
+    let stopped = Command::new("kill").args(["-s", "STOP", &emulator.to_string()]).status();
+    assert!(stopped.is_ok_and(|status| status.success()));
+    // Its file names a process that has nothing to do with it, as a file that is old does: the kernel knows better.
+    let mut sleep = Command::new("sleep");
+    sleep.arg("600");
+    let mut bystander = twins.world.start(sleep);
+    fs::write(Path::new(ROOT).join(&name).join("lock"), bystander.id().to_string()).expect("it can be written");
+    twins.done(&format!("down {name}"));
+    assert_gone(&name);
+    assert!(!runs(emulator) && !bystander.has_ended());
+}
+
+#[test]
 fn a_run() {
     let Some(twins) = Twins::new("run") else { return };
     let name = twins.name("run");

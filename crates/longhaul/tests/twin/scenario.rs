@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::world::{Ended, events, wait_for};
+use crate::world::{Ended, Running, events, under, wait_for};
 use crate::{Twins, assert_gone, runs, shipped};
 
 impl Twins {
@@ -194,22 +194,46 @@ fn changes_take_effect() {
     assert_eq!(late.len(), 2, "both ways");
 }
 
-#[test]
-fn an_interrupt_takes_the_twin_down() {
-    let Some(twins) = Twins::new("stop") else { return };
+/// A run whose program sleeps, once that program runs; and the program's id.
+fn endless(twins: &Twins) -> (Running, u32) {
     let text = "network = \"pair\"\nduration = \"10m\"\n[[run]]\nname = \"long\"\nhost = \"a\"\n\
                 command = [\"sh\", \"-c\", \"echo $$ > PID; sleep 600 & sleep 600\"]\n";
     let pid = twins.world.path("pid");
+    // Of the run before.
+    let _ = std::fs::remove_file(&pid);
     let file = twins.file("scenario.toml", &text.replace("PID", &pid.display().to_string())).display().to_string();
     let run = twins.start(&format!("run --json --name {} {file}", twins.name("run")));
     let id: u32 = wait_for("the program", || std::fs::read_to_string(&pid).ok()?.trim().parse().ok());
     assert!(runs(id));
-    run.interrupt();
-    let ended = run.end_within(Duration::from_secs(15)).expect_code(1);
-    assert!(!runs(id));
+    (run, id)
+}
+
+#[test]
+fn a_signal_takes_the_twin_down() {
+    let Some(twins) = Twins::new("stop") else { return };
+    // HUP is what a terminal sends that closes.
+    for signal in ["INT", "TERM", "HUP"] {
+        let (run, id) = endless(&twins);
+        run.signal(signal);
+        let ended = run.end_within(Duration::from_secs(15)).expect_code(1);
+        assert!(!runs(id), "{signal}");
+        assert_gone(twins.begin());
+        let failures = ended.summary()["failures"].to_string();
+        assert!(failures.contains("interrupted"), "{signal}: {failures}");
+    }
+}
+
+#[test]
+fn without_hangups_it_goes_on() {
+    let Some(twins) = Twins::new("nohup") else { return };
+    let text = "network = \"pair\"\nduration = \"10 s\"\n[[run]]\nhost = \"a\"\ncommand = [\"sleep\", \"1\"]\n";
+    let file = twins.file("scenario.toml", text).display().to_string();
+    let run = twins.command(&format!("run --json --name {} {file}", twins.name("run")));
+    let run = twins.world.start(under(&["nohup"], &run));
+    wait_for("the begin", || (!events(&run.out()).is_empty()).then_some(()));
+    run.signal("HUP");
+    run.end().expect_code(0);
     assert_gone(twins.begin());
-    let failures = ended.summary()["failures"].to_string();
-    assert!(failures.contains("interrupted"), "{failures}");
 }
 
 #[test]

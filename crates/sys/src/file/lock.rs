@@ -47,7 +47,7 @@ pub fn lock(fd: impl AsFd, mode: LockMode) -> io::Result<Lock> {
     };
     match rustix::io::retry_on_intr(|| rustix::fs::flock(fd, operation)) {
         Ok(()) => Ok(Lock::Taken),
-        Err(Errno::WOULDBLOCK) => Ok(Lock::Held { by: holder(fd) }),
+        Err(Errno::WOULDBLOCK) => Ok(Lock::Held { by: holder(fd, mode) }),
         Err(e) => Err(e.into()),
     }
 }
@@ -61,22 +61,25 @@ pub fn unlock(fd: impl AsFd) -> io::Result<()> {
     Ok(rustix::fs::flock(fd, FlockOperation::Unlock)?)
 }
 
-fn holder(fd: BorrowedFd<'_>) -> Option<u32> {
+fn holder(fd: BorrowedFd<'_>, wanted: LockMode) -> Option<u32> {
     let meta = Meta::of(fd).ok()?;
     let table = std::fs::read_to_string("/proc/locks").ok()?;
-    holder_in(&table, rustix::fs::major(meta.dev), rustix::fs::minor(meta.dev), meta.ino)
+    holder_in(&table, wanted, rustix::fs::major(meta.dev), rustix::fs::minor(meta.dev), meta.ino)
 }
 
-/// A line is `1: FLOCK  ADVISORY  WRITE 4711 fe:01:1234 0 EOF`, device numbers in hexadecimal. Those
-/// who wait have `->` after the number.
-pub(super) fn holder_in(table: &str, major: u32, minor: u32, ino: u64) -> Option<u32> {
+/// The first that excludes what was wanted. A line is `1: FLOCK  ADVISORY  WRITE 4711 fe:01:1234 0 EOF`, device numbers in
+/// hexadecimal. Those who wait have `->` after the number.
+pub(super) fn holder_in(table: &str, wanted: LockMode, major: u32, minor: u32, ino: u64) -> Option<u32> {
     let file = format!("{major:02x}:{minor:02x}:{ino}");
     table.lines().find_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
         if fields.next()? != "FLOCK" {
             return None;
         }
-        let pid = fields.nth(2)?;
-        (fields.next()? == file).then(|| pid.parse().ok().filter(|&pid| pid > 0))?
+        let kind = fields.nth(1)?;
+        let pid = fields.next()?;
+        // Who only shares it does not keep another from sharing it.
+        let excludes = wanted == LockMode::Exclusive || kind == "WRITE";
+        (excludes && fields.next()? == file).then(|| pid.parse().ok().filter(|&pid| pid > 0))?
     })
 }

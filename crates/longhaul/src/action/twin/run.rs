@@ -55,12 +55,12 @@ fn read(path: &Path) -> Result<Scenario> {
     Scenario::from_toml(&text, &name, load).map_err(|error| usage(error.to_string()))
 }
 
-/// From here on SIGINT and SIGTERM end the run, which takes the twin down.
+/// From here on SIGINT, SIGTERM and SIGHUP end the run, which takes the twin down.
 fn stop_on_signals(stopper: Stopper) -> Result<()> {
     let (ready, is_ready) = sync_channel(1);
     let listen = move || {
         block_on(async move {
-            let mut signals = Signals::new()?;
+            let mut signals = Signals::with_hangup()?;
             // Who waits for it is still there.
             let _ = ready.send(());
             signals.next().await;

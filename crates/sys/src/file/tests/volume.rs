@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use crate::file::lock::holder_in;
+
 use super::*;
 
 #[test]
@@ -62,8 +64,12 @@ fn finds_the_holder_of_a_lock() {
                  2: -> FLOCK  ADVISORY  WRITE 13 fe:01:78 0 EOF\n\
                  3: FLOCK  ADVISORY  READ -1 00:2d:79 0 EOF\n\
                  broken\n";
-    let find = crate::file::lock::holder_in;
+    let find = |table, major, minor, ino| holder_in(table, LockMode::Exclusive, major, minor, ino);
     assert_eq!(find(table, 0xfe, 1, 77), Some(12));
     assert_eq!(find(table, 0xfe, 1, 78), None);
     assert_eq!(find(table, 0, 0x2d, 79), None);
+    // Who shares a lock is not in the way of another who would.
+    let table = "1: FLOCK  ADVISORY  READ 12 00:1a:7 0 EOF\n2: FLOCK  ADVISORY  WRITE 13 00:1a:7 0 EOF\n";
+    assert_eq!(find(table, 0, 0x1a, 7), Some(12));
+    assert_eq!(holder_in(table, LockMode::Shared, 0, 0x1a, 7), Some(13));
 }

@@ -28,6 +28,8 @@ mod read;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::network::error::NetworkError;
 use crate::network::{LinkIndex, Network, NodeIndex, Ratio};
 
@@ -56,6 +58,8 @@ pub struct Scenario {
     pub scale: Ratio,
     /// What is random follows from it.
     pub seed: u64,
+    /// What carries the packets; [`Scenario::check_driver`] says whether it can be another.
+    pub driver: Driver,
     /// It ends here at the latest; before, when all has happened that has a time and no program is waited for.
     pub duration: Duration,
     /// Changes of links.
@@ -64,6 +68,17 @@ pub struct Scenario {
     pub programs: Vec<Program>,
     /// What must hold of links.
     pub assertions: Vec<Assertion>,
+}
+
+/// What carries the packets of links that are not plain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Driver {
+    /// Longhaul's own emulator.
+    #[default]
+    Own,
+    /// The kernel's netem, where it has one. It does not count what assertions are about.
+    Netem,
 }
 
 /// A change of a link, or of all members of a bundle.
@@ -158,6 +173,17 @@ impl Scenario {
         read::scenario(text, file_name, load)
     }
 
+    /// Whether what the scenario asks for can be had from `driver`.
+    ///
+    /// # Errors
+    /// In one line, what cannot.
+    pub fn check_driver(&self, driver: Driver) -> Result<(), String> {
+        if driver == Driver::Netem && !self.assertions.is_empty() {
+            return Err("netem does not count what assertions are about: leave out `[[assert]]`, or netem".to_owned());
+        }
+        Ok(())
+    }
+
     /// All that has a time, in order. Of one time looks come first, then events, then programs, each in the order of the file.
     #[must_use]
     pub fn steps(&self) -> Vec<(Duration, Step)> {
@@ -169,6 +195,17 @@ impl Scenario {
         let mut steps: Vec<_> = looks.chain(events).chain(programs).collect();
         steps.sort();
         steps
+    }
+}
+
+impl Driver {
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Driver::Own => "own",
+            Driver::Netem => "netem",
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use model::network::{Network, Ratio, shipped};
-use model::scenario::{Counter, ENTRIES_MAX, Scenario, Step, Way};
+use model::scenario::{Counter, Driver, ENTRIES_MAX, Scenario, Step, Way};
 
 fn load(name: &str) -> Result<Network, String> {
     let (_, text) = shipped().iter().find(|(known, _)| *known == name).ok_or_else(|| format!("no network `{name}`"))?;
@@ -169,14 +169,37 @@ fn two_of_a_name_are_refused() {
 }
 
 #[test]
-fn a_plain_link_is_not_spoken_of() {
+fn a_plain_link_is_only_cut_and_healed() {
     let plain = |_: &str| {
         let text = "name = \"p\"\nhosts = [\"a\", \"b\"]\n[[link]]\nname = \"ab\"\nends = [\"a\", \"b\"]\n";
         Network::from_toml(text, "p").map_err(|error| error.to_string())
     };
-    let text = format!("{HEAD}[[event]]\nat = \"1 s\"\nlink = \"ab\"\ncut = true\n");
-    let told = Scenario::from_toml(&text, "x.toml", plain).unwrap_err().to_string();
-    assert!(told.starts_with("x.toml:5: [[event]]: link: `ab` is plain"), "{told}");
+    let read = |rest: &str| {
+        let read = Scenario::from_toml(&format!("{HEAD}{rest}"), "x.toml", plain);
+        read.map_err(|error| error.to_string())
+    };
+    let cut = read("[[event]]\nat = \"1 s\"\nlink = \"ab\"\ncut = true\n").unwrap();
+    assert_eq!((cut.events[0].up, &cut.events[0].links[..]), (Some(false), &[0][..]));
+    for (rest, line, kind) in [
+        ("[[event]]\nat = \"1 s\"\nlink = \"ab\"\ncut = true\ndelay = \"1 ms\"\n", 5, "event"),
+        ("[[assert]]\nlink = \"ab\"\ncounter = \"dropped\"\nmax = 0\n", 4, "assert"),
+    ] {
+        let told = read(rest).unwrap_err();
+        let begin = format!("x.toml:{line}: [[{kind}]]: link: `ab` is plain, it can only be cut and healed");
+        assert!(told.starts_with(&begin), "{told}");
+    }
+}
+
+#[test]
+fn netem_is_taken_where_nothing_is_counted() {
+    let driver = |value: &str, rest: &str| read(&format!("driver = \"{value}\"\n{HEAD}{rest}"));
+    assert_eq!(read(HEAD).unwrap().driver, Driver::Own);
+    assert_eq!(driver("own", "").unwrap().driver, Driver::Own);
+    assert_eq!(driver("netem", "").unwrap().driver, Driver::Netem);
+    let told = driver("kernel", "").unwrap_err();
+    assert_eq!(told, "x.toml:1: driver: `kernel` is no driver: write `own` or `netem`");
+    let told = driver("netem", "[[assert]]\nlink = \"ab\"\ncounter = \"dropped\"\nmax = 0\n").unwrap_err();
+    assert!(told.starts_with("x.toml:1: driver: netem does not count"), "{told}");
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! The kernel's netem in the place of the emulator, where the kernel has it.
 
-use std::process::Command;
-
 use anyhow::{Context, Result, bail};
-use model::network::{Direction, Loss, Network, QueueLimit};
+use model::network::{Direction, LinkIndex, Loss, Network, QueueLimit};
 
 use crate::plan::Plan;
+use crate::tc::tc;
 
 /// Bytes of a packet, to make packets of a queue in bytes: netem counts packets.
 const PACKET_BYTES: u64 = 1500;
@@ -17,29 +16,35 @@ const LIMIT_MIN: u64 = 1000;
 /// # Errors
 /// When the kernel has no netem, or a link asks for what netem does not do.
 pub fn apply(network: &Network, plan: &Plan) -> Result<()> {
-    for (link, planned) in network.links.iter().zip(&plan.links).filter(|(_, planned)| planned.emulated) {
-        for (end, direction) in planned.ends.iter().zip([&link.forward, &link.backward]) {
-            let namespace = &plan.nodes[end.node].namespace;
-            let words = words(direction).with_context(|| format!("link `{}`", link.name))?;
-            let output = Command::new("tc")
-                .args(["-n", namespace, "qdisc", "add", "dev", &end.device, "root", "netem"])
-                .args(&words)
-                .output()
-                .context("cannot run `tc`: install iproute2")?;
-            if !output.status.success() {
-                let said = String::from_utf8_lossy(&output.stderr);
-                bail!(
-                    "the kernel refuses netem on link `{}` ({}): leave out `--driver netem`, Longhaul's own emulator needs no module",
-                    link.name,
-                    said.trim().replace('\n', "; ")
-                );
-            }
-        }
+    let mut links = network.links.iter().enumerate().filter(|&(n, _)| plan.links[n].emulated);
+    links.try_for_each(|(n, link)| set(plan, n, "add", [&link.forward, &link.backward]))
+}
+
+/// Changes what a link does to packets from now on; those that it holds stay.
+///
+/// # Errors
+/// When it asks for what netem does not do, or the kernel refuses.
+pub fn change(plan: &Plan, link: LinkIndex, directions: &[Direction; 2]) -> Result<()> {
+    set(plan, link, "change", directions.each_ref())
+}
+
+fn set(plan: &Plan, link: LinkIndex, how: &str, directions: [&Direction; 2]) -> Result<()> {
+    let planned = &plan.links[link];
+    let both: Result<Vec<_>> = directions.into_iter().map(words).collect();
+    let both = both.with_context(|| format!("link `{}`", planned.name))?;
+    for (end, words) in planned.ends.iter().zip(both) {
+        let device = ["qdisc", how, "dev", &end.device, "root", "netem"].map(str::to_owned);
+        tc(&plan.nodes[end.node].namespace, &[&device[..], &words].concat()).with_context(|| {
+            format!(
+                "the kernel refuses netem on link `{}`: leave out netem, Longhaul's own emulator needs no module",
+                planned.name
+            )
+        })?;
     }
     Ok(())
 }
 
-/// The direction in the words of tc-netem(8).
+/// The direction in the words of tc-netem(8). Nothing is left out that a change would else leave as it was.
 fn words(direction: &Direction) -> Result<Vec<String>> {
     let mut words = vec!["limit".to_owned(), limit(direction).to_string()];
     let mut push = |more: &[String]| words.extend_from_slice(more);
@@ -60,7 +65,7 @@ fn words(direction: &Direction) -> Result<Vec<String>> {
         push(&["delay".to_owned(), us(delay + half), us(half)]);
     }
     match direction.loss {
-        Loss::None => {}
+        Loss::None => push(&["loss".to_owned(), percent(model::network::Probability::ZERO)]),
         Loss::Random(p) => push(&["loss".to_owned(), percent(p)]),
         Loss::Bursts { to_bad, to_good, in_good, in_bad } => {
             // gemodel p r 1-h 1-k: 1-h is the loss in the bad state, 1-k in the good one.
@@ -69,15 +74,10 @@ fn words(direction: &Direction) -> Result<Vec<String>> {
             push(&[percent(to_bad), percent(to_good), percent(in_bad), percent(in_good)]);
         }
     }
-    if !direction.duplicate.is_zero() {
-        push(&["duplicate".to_owned(), percent(direction.duplicate)]);
-    }
-    if !direction.corrupt.is_zero() {
-        push(&["corrupt".to_owned(), percent(direction.corrupt)]);
-    }
-    if let Some(rate) = direction.rate {
-        push(&["rate".to_owned(), format!("{}bit", rate.bps())]);
-    }
+    push(&["duplicate".to_owned(), percent(direction.duplicate)]);
+    push(&["corrupt".to_owned(), percent(direction.corrupt)]);
+    // 0 is no limit.
+    push(&["rate".to_owned(), format!("{}bit", direction.rate.map_or(0, units::Rate::bps))]);
     Ok(words)
 }
 
@@ -115,7 +115,9 @@ mod tests {
             queue: Some(QueueLimit::Packets(2000)),
             ..Direction::default()
         };
-        assert_eq!(words(&direction).unwrap().join(" "), "limit 2050 delay 50000us loss 25.0000000% rate 12000000bit");
+        let written =
+            "limit 2050 delay 50000us loss 25.0000000% duplicate 0.0000000% corrupt 0.0000000% rate 12000000bit";
+        assert_eq!(words(&direction).unwrap().join(" "), written);
     }
 
     #[test]
@@ -125,7 +127,7 @@ mod tests {
             jitter: Jitter { amount: Duration::from_millis(4), reorder },
             ..Direction::default()
         };
-        assert!(words(&jitter(true)).unwrap().join(" ").ends_with("delay 12000us 2000us"));
+        assert!(words(&jitter(true)).unwrap().join(" ").contains("delay 12000us 2000us loss"));
         assert!(words(&jitter(false)).is_err());
     }
 }

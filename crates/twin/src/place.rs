@@ -6,16 +6,19 @@
 //! | `twin.json` | [`Record`] |
 //! | `lock` | locked by the emulator as long as it lives; its process id, for people |
 //! | `control` | its socket |
+//! | `changes.json` | [`Changes`], once there are any |
 //! | `hosts` | names and addresses, in the form of `/etc/hosts` |
 //! | `log` | what the emulator said |
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use model::network::Network;
+use model::network::{Direction, LinkIndex, Network};
+pub use model::scenario::Driver;
 use serde::{Deserialize, Serialize};
 use sys::file::{Lock, LockMode, lock};
 use sys::process::Process;
@@ -25,16 +28,8 @@ pub const ROOT: &str = "/run/longhaul/twin";
 /// Longest name of a twin: that of a network.
 pub const NAME_MAX: usize = model::network::limits::NAME_MAX;
 
-/// What carries the packets of links that are not plain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Driver {
-    /// Longhaul's own emulator.
-    #[default]
-    Own,
-    /// The kernel's netem, where it has one.
-    Netem,
-}
+/// What `twin link` has changed where netem carries the packets: the emulator knows what it does by itself.
+pub type Changes = BTreeMap<LinkIndex, [Direction; 2]>;
 
 /// How a twin was brought up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -141,6 +136,27 @@ impl Place {
         let network = Network::from_toml(&text, &path.to_string_lossy())?;
         let record = serde_json::from_slice(&fs::read(self.file("twin.json")).with_context(half_made)?)?;
         Ok((network, record))
+    }
+
+    /// Writes what was changed; who reads meanwhile sees what was before.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn write_changes(&self, changes: &Changes) -> Result<()> {
+        let new = self.file("changes.json.new");
+        fs::write(&new, serde_json::to_vec(changes)?)?;
+        Ok(fs::rename(new, self.file("changes.json"))?)
+    }
+
+    /// Reads what was changed.
+    ///
+    /// # Errors
+    /// What the file system says; that nothing was is no error.
+    pub fn changes(&self) -> Result<Changes> {
+        match fs::read(self.file("changes.json")) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Changes::new()),
+            text => Ok(serde_json::from_slice(&text?)?),
+        }
     }
 
     /// That there is no such twin, and which there are.

@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use model::network::{LinkIndex, Network};
-use model::scenario::{Assertion, Event, Scenario, Step, Way};
+use model::scenario::{Assertion, Driver, Event, Scenario, Step, Way};
 use units::Span;
 
-use crate::control::{self, Ask, LinkState};
+use crate::control::LinkState;
 use crate::down::down;
-use crate::place::{Driver, Place, Record};
+use crate::links::Links;
+use crate::place::{Place, Record};
 use crate::plan::Plan;
 use crate::up::{Up, up};
 
@@ -78,26 +79,30 @@ impl Stopper {
     }
 }
 
-/// Runs a scenario in a twin at `place`, which is gone afterwards. `program` is this program. What happens is given to `tell`
-/// as it does, the summary last.
+/// Runs a scenario in a twin at `place`, which is gone afterwards. `driver` carries its packets
+/// ([`Scenario::check_driver`] has allowed it), `program` is this program. What happens is given to `tell` as it does, the
+/// summary last.
 ///
 /// # Errors
 /// When the twin could not be brought up: nothing was told and nothing is left then. What fails later is in the summary.
 pub fn run(
     scenario: &Scenario,
+    driver: Driver,
     place: &Place,
     program: &Path,
     mailbox: &Mailbox,
     tell: &mut dyn FnMut(&Told),
 ) -> Result<Summary> {
     let network = scenario.network.scaled(scenario.scale);
-    let record = Record { driver: Driver::Own, seed: scenario.seed, scale: scenario.scale.to_string() };
+    let record = Record { driver, seed: scenario.seed, scale: scenario.scale.to_string() };
     let Up { plan, emulator } = up(place, &network, &record, program)?;
     let life = Life { place, emulator };
+    let links = Links::of(place)?;
     let mut run = Run {
         scenario,
         network: &network,
         plan: &plan,
+        links,
         place,
         mailbox,
         tell,
@@ -160,6 +165,7 @@ struct Run<'a> {
     scenario: &'a Scenario,
     network: &'a Network,
     plan: &'a Plan,
+    links: Links<'a>,
     place: &'a Place,
     mailbox: &'a Mailbox,
     tell: &'a mut dyn FnMut(&Told),
@@ -224,7 +230,7 @@ impl Run<'_> {
     }
 
     fn look(&mut self, at: Duration) -> Result<()> {
-        let states = control::links(self.place)?;
+        let states = self.links.states()?;
         let due = self.scenario.assertions.iter().filter(|assertion| assertion.at == Some(at));
         due.for_each(|assertion| self.assert(assertion, &states));
         self.looks.insert(at, states);
@@ -244,21 +250,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn change(&self, link: LinkIndex, event: &Event) -> Result<()> {
+    fn change(&mut self, link: LinkIndex, event: &Event) -> Result<()> {
         if !event.changes.is_empty() {
-            let state = control::links(self.place)?.swap_remove(link).context("it is not emulated")?;
-            let mut directions = state.directions;
-            for way in Way::of(event.way) {
-                for (key, text) in &event.changes {
-                    directions[way.index()].change(key, text).map_err(|why| anyhow!("{key}: {why}"))?;
-                }
-            }
-            control::ask(self.place, &Ask::Set { link, directions: Box::new(directions) })?;
+            self.links.change(link, event.way, &event.changes)?;
         }
-        if let Some(up) = event.up {
-            control::ask(self.place, &Ask::Up { link, up })?;
-        }
-        Ok(())
+        event.up.map_or(Ok(()), |up| self.links.set_up(link, up))
     }
 
     fn start(&mut self, index: usize) {
@@ -310,10 +306,14 @@ impl Run<'_> {
 
     /// What is judged at the end: assertions, and what always must hold.
     fn judge(&mut self) -> Result<()> {
-        let states = control::links(self.place)?;
+        let states = self.links.states()?;
         let due = self.scenario.assertions.iter().filter(|assertion| assertion.at.is_none());
         due.for_each(|assertion| self.assert(assertion, &states));
         self.summary.links = told::links(self.network, &states);
+        if self.links.record().driver == Driver::Netem {
+            // It keeps no books.
+            return Ok(());
+        }
         let (mut broken, mut late) = (Vec::new(), Vec::new());
         for link in &self.summary.links {
             let called = format!("link {} {}→{}", link.link, link.from, link.to);

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use model::scenario::{self, Driver};
 
 const EXAMPLE: &str = "\
 Example:
@@ -152,6 +153,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
+    /// What carries the packets; default: what the scenario says
+    #[arg(long, value_enum)]
+    pub(crate) driver: Option<DriverName>,
+
     /// One JSON object a line on standard output, the summary last
     #[arg(long)]
     pub(crate) json: bool,
@@ -164,6 +169,16 @@ pub(crate) enum DriverName {
     Own,
     /// The kernel's netem, where it has one
     Netem,
+}
+
+impl DriverName {
+    /// What it names.
+    pub(crate) fn driver(self) -> Driver {
+        match self {
+            DriverName::Own => Driver::Own,
+            DriverName::Netem => Driver::Netem,
+        }
+    }
 }
 
 /// Change a link while traffic runs
@@ -258,4 +273,14 @@ pub(crate) enum Way {
     Forward,
     /// Back
     Backward,
+}
+
+impl Way {
+    /// What it names.
+    pub(crate) fn meant(self) -> scenario::Way {
+        match self {
+            Way::Forward => scenario::Way::Forward,
+            Way::Backward => scenario::Way::Backward,
+        }
+    }
 }

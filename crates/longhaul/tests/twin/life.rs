@@ -126,6 +126,49 @@ fn links_change_while_they_run() {
 }
 
 #[test]
+fn a_plain_link_is_cut_in_silence() {
+    let Some(twins) = Twins::new("plain") else { return };
+    let text = "name = \"plain\"\nhosts = [\"a\", \"b\"]\nrouters = [\"r\"]\n\
+                [[link]]\nname = \"ar\"\nends = [\"a\", \"r\"]\n[[link]]\nname = \"rb\"\nends = [\"r\", \"b\"]\n";
+    let file = twins.file("plain.toml", text).display().to_string();
+    let name = twins.name("plain");
+    twins.done(&format!("up {file} --name {name}"));
+    let at = |host: &str, words: &str| twins.done(&format!("exec --twin {name} {host} -- {words}"));
+    let states = || {
+        let links = twins.listed(&name).expect("it is up")["links"].clone();
+        [links[0]["state"].clone(), links[1]["state"].clone()]
+    };
+    let known = ["ip route", "ip -6 route", "ip -br link show ar"].map(|words| at("a", words));
+    assert_eq!(states(), ["plain", "plain"]);
+
+    assert_eq!(twins.done(&format!("link --twin {name} ar --cut")), "link ar: cut\n");
+    // A second time changes nothing.
+    twins.done(&format!("link --twin {name} ar --cut"));
+    assert_eq!(states(), ["cut", "plain"]);
+    assert_eq!(["ip route", "ip -6 route", "ip -br link show ar"].map(|words| at("a", words)), known);
+    // A neighbour that is asked for anew is known: else the kernel would say that the host is unreachable.
+    at("a", "ip neigh flush all");
+    for family in ["-4", "-6"] {
+        let ping = twins.run(&format!("exec --twin {name} a -- ping {family} -c 3 -i 0.5 -W 4 b")).expect_code(1);
+        assert!(ping.out.contains("100% packet loss") && !ping.out.contains("errors"), "{}", ping.out);
+    }
+    let back = twins.run(&format!("exec --twin {name} b -- ping -c 2 -i 0.2 -W 1 a")).expect_code(1);
+    assert!(back.out.contains("100% packet loss"), "both ways: {}", back.out);
+
+    assert_eq!(twins.done(&format!("link --twin {name} ar --heal")), "link ar: healed\n");
+    twins.done(&format!("link --twin {name} ar --heal"));
+    assert_eq!(states(), ["plain", "plain"]);
+    assert!(ping(&twins, &name, "a", "b").is_some());
+    for words in ["--delay 1ms", "--drop 1", "--cut --rate 1Gb/s"] {
+        let said = twins.refused(&format!("link --twin {name} ar {words}"), 2);
+        assert!(said.contains("link `ar` is plain, it can only be cut and healed: give it a rate"), "{said}");
+    }
+    assert_eq!(states(), ["plain", "plain"], "what is refused changes nothing");
+    twins.done(&format!("down {name}"));
+    assert_gone(twins.begin());
+}
+
+#[test]
 fn what_runs_on_hosts_ends_with_it() {
     let Some(twins) = Twins::new("ends") else { return };
     let name = twins.name("pair");

@@ -237,6 +237,63 @@ fn without_hangups_it_goes_on() {
 }
 
 #[test]
+fn a_plain_link_is_cut_on_time() {
+    let Some(twins) = Twins::new("fibre") else { return };
+    twins.file(
+        "plain.toml",
+        "name = \"plain\"\nhosts = [\"a\", \"b\"]\n[[link]]\nname = \"ab\"\nends = [\"a\", \"b\"]\n",
+    );
+    let ended = twins.scenario(
+        r#"
+        network = "plain.toml"
+        duration = "10 s"
+        [[event]]
+        at = "0 s"
+        link = "ab"
+        cut = true
+        [[event]]
+        at = "2 s"
+        link = "ab"
+        heal = true
+        [[run]]
+        host = "a"
+        command = ["ping", "-c", "3", "-i", "0.1", "-W", "1", "b"]
+        exit_code = 1
+        stdout_contains = "100% packet loss"
+        [[run]]
+        at = "2 s"
+        host = "a"
+        command = ["ping", "-c", "3", "-i", "0.1", "-W", "1", "b"]
+        "#,
+    );
+    assert_eq!(ended.expect_code(0).summary()["failures"], serde_json::json!([]));
+}
+
+#[test]
+fn netem_where_the_kernel_has_it() {
+    let Some(twins) = Twins::new("netem") else { return };
+    let text = "network = \"pair\"\nduration = \"2 s\"\n[[event]]\nat = \"0 s\"\nlink = \"ab\"\ndelay = \"5 ms\"\n\
+                [[run]]\nat = \"0.1 s\"\nhost = \"a\"\ncommand = [\"ping\", \"-c\", \"1\", \"b\"]\n";
+    let name = twins.name("run");
+    for (option, key) in [("--driver netem", ""), ("", "driver = \"netem\"\n")] {
+        let file = twins.file("scenario.toml", &format!("{key}{text}")).display().to_string();
+        let ended = twins.run(&format!("run --json {option} --name {name} {file}"));
+        assert_gone(twins.begin());
+        if ended.code() == Some(0) {
+            assert_eq!(ended.summary()["links"], serde_json::json!([]), "it keeps no books");
+            continue;
+        }
+        assert!(ended.err.contains("the kernel refuses netem on link `ab`: leave out netem"), "{}", ended.err);
+        // Longhaul's own is there all the same.
+        twins.run(&format!("run --driver own --name {name} {file}")).expect_code(0);
+    }
+    let text = format!("{text}[[assert]]\nlink = \"ab\"\ncounter = \"dropped\"\nmax = 0\n");
+    let file = twins.file("scenario.toml", &text).display().to_string();
+    let said = twins.refused(&format!("run --driver netem {file}"), 2);
+    assert!(said.contains("--driver: netem does not count"), "{said}");
+}
+
+#[test]
 fn the_emulators_end_is_an_end() {
     let Some(twins) = Twins::new("dies") else { return };
     let text = "network = \"pair\"\nduration = \"30 s\"\n[[event]]\nat = \"2 s\"\nlink = \"ab\"\ncut = true\n";

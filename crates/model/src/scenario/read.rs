@@ -7,14 +7,14 @@ use toml::de::{DeTable, DeValue};
 use units::Span;
 
 use super::{
-    Assertion, Counter, DURATION_MAX, ENTRIES_MAX, Event, Over, PROGRAMS_MAX, Program, Scenario, ScenarioError,
+    Assertion, Counter, DURATION_MAX, Driver, ENTRIES_MAX, Event, Over, PROGRAMS_MAX, Program, Scenario, ScenarioError,
     TEXT_MAX, Way,
 };
 use crate::network::error::{Fault, quoted, thing};
 use crate::network::toml::{Keys, Source, document, text, written};
 use crate::network::{self, Direction, LinkIndex, Network, NodeKind, Ratio, names};
 
-const SCENARIO_KEYS: &[&str] = &["about", "network", "scale", "seed", "duration", "event", "run", "assert"];
+const SCENARIO_KEYS: &[&str] = &["about", "network", "scale", "seed", "driver", "duration", "event", "run", "assert"];
 const RUN_KEYS: &[&str] = &["name", "at", "host", "command", "background", "timeout", "exit_code", "stdout_contains"];
 const ASSERT_KEYS: &[&str] = &["at", "since", "link", "way", "counter", "min", "max"];
 /// What an event says beside what it changes.
@@ -47,6 +47,7 @@ pub(super) fn scenario(
     let ratio = |text: &str| text.parse().map_err(|error: network::RatioError| error.to_string());
     let scale = keys.quantity("scale", ratio)?.unwrap_or(Ratio::ONE);
     let seed = keys.get("seed", seed)?.unwrap_or(SEED_DEFAULT);
+    let driver = keys.get("driver", driver)?.unwrap_or_default();
     let duration = keys
         .quantity("duration", |text| span(text, DURATION_MAX))?
         .ok_or_else(|| keys.missing("duration", "\"30 s\""))?;
@@ -61,7 +62,12 @@ pub(super) fn scenario(
     let assertions = reader.entries(&keys, "assert", ENTRIES_MAX, Reader::assertion)?;
     let about = keys.text("about")?.map(str::to_owned);
     let programs = programs.into_iter().map(|named| named.program).collect();
-    Ok(Scenario { about, network, scale, seed, duration, events, programs, assertions })
+    let scenario = Scenario { about, network, scale, seed, driver, duration, events, programs, assertions };
+    scenario.check_driver(driver).map_err(|problem| {
+        let span = keys.value("driver").map_or(0..0, toml::Spanned::span);
+        keys.error(&span, format!("driver: {problem}"))
+    })?;
+    Ok(scenario)
 }
 
 struct Reader<'a> {
@@ -119,6 +125,9 @@ impl<'a> Reader<'a> {
             let keys_of = network::KEYS.join(", ");
             return Err(keys.fault(format!("nothing happens: write `cut = true`, `heal = true`, or one of {keys_of}")));
         }
+        if !changes.is_empty() {
+            self.none_plain(&keys, &links)?;
+        }
         Ok(Event { at, link, links, way, up, changes })
     }
 
@@ -160,6 +169,7 @@ impl<'a> Reader<'a> {
     fn assertion(&self, table: &'a DeTable<'a>, span: Range<usize>) -> Result<Assertion, ScenarioError> {
         let keys = Keys::new(self.source, Some("[[assert]]".to_owned()), span, table, ASSERT_KEYS)?;
         let (link, links) = self.links(&keys)?;
+        self.none_plain(&keys, &links)?;
         let counter = keys.get("counter", counter)?.ok_or_else(|| keys.missing("counter", "\"dropped.queue\""))?;
         let is_end = keys.value("at").is_some_and(|value| value.get_ref().as_str() == Some(END));
         let at = if is_end { None } else { self.at(&keys, "at")? };
@@ -198,21 +208,28 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A link or bundle whose members do something to packets.
+    /// A link or bundle.
     fn links(&self, keys: &Keys<'_>) -> Result<(String, Vec<LinkIndex>), ScenarioError> {
         let found = keys.get("link", |value| {
             let name = text(value)?;
             let links = self.network.links_named(name).map_err(|unknown| unknown.to_string())?;
-            if let Some(plain) = links.iter().map(|&link| &self.network.links[link]).find(|link| link.is_plain()) {
-                return Err(format!(
-                    "`{}` is plain, nothing is done or counted there: give it a rate or a delay",
-                    plain.name
-                ));
-            }
             Ok((name.to_owned(), links))
         })?;
         let example = self.network.links.first().map_or("ab", |link| &link.name);
         found.ok_or_else(|| keys.missing("link", &format!("\"{example}\"")))
+    }
+
+    /// Refuses links that only can be cut and healed.
+    fn none_plain(&self, keys: &Keys<'_>, links: &[LinkIndex]) -> Result<(), ScenarioError> {
+        let Some(plain) = links.iter().map(|&link| &self.network.links[link]).find(|link| link.is_plain()) else {
+            return Ok(());
+        };
+        let name = &plain.name;
+        let problem = format!(
+            "link: `{name}` is plain, it can only be cut and healed, and nothing is counted there: give it a rate or a delay"
+        );
+        let span = keys.value("link").map_or(0..0, toml::Spanned::span);
+        Err(keys.error(&span, problem))
     }
 
     fn example_host(&self) -> String {
@@ -258,6 +275,12 @@ fn span_above_zero(text: &str, most: Duration) -> Result<Duration, String> {
 fn seed(value: &DeValue<'_>) -> Result<u64, String> {
     let number = value.as_integer().and_then(|n| u64::from_str_radix(n.as_str(), n.radix()).ok());
     number.ok_or_else(|| "write a whole number, 0 or more".to_owned())
+}
+
+fn driver(value: &DeValue<'_>) -> Result<Driver, String> {
+    let written = text(value)?;
+    let found = [Driver::Own, Driver::Netem].into_iter().find(|driver| driver.name() == written);
+    found.ok_or_else(|| format!("`{}` is no driver: write `own` or `netem`", quoted(written)))
 }
 
 /// What must be true where it is written: `cut = false` would say nothing.

@@ -1,7 +1,8 @@
 //! `twin link`.
 
 use anyhow::Result;
-use twin::control::{self, Ask};
+use model::network::Direction;
+use twin::links::Links;
 
 use crate::args::twin::{LinkArgs, Way};
 use crate::exit::usage;
@@ -9,8 +10,8 @@ use crate::output::print;
 
 pub(super) fn run(args: &LinkArgs) -> Result<()> {
     let place = super::place(&args.which)?;
-    let (network, _) = place.read()?;
-    let links = network.links_named(&args.link).map_err(|unknown| usage(unknown.to_string()))?;
+    let mut links = Links::of(&place)?;
+    let named = links.network().links_named(&args.link).map_err(|unknown| usage(unknown.to_string()))?;
     let changes: Vec<(&str, &str)> = args.changes().collect();
     if changes.is_empty() && !args.cut && !args.heal && args.drop.is_none() {
         return Err(usage("what is to change? For example --cut, --heal, --rate 500Mb/s, --loss 0.01% or --drop 1"));
@@ -18,30 +19,28 @@ pub(super) fn run(args: &LinkArgs) -> Result<()> {
     if args.way.is_some() && (args.cut || args.heal) {
         return Err(usage("a link is cut and healed both ways: leave --way out, or say --loss 100% for one way"));
     }
-    let states = control::links(&place)?;
-    for link in links {
-        let name = &network.links[link].name;
-        let state = states.get(link).cloned().flatten();
-        let state =
-            state.ok_or_else(|| usage(format!("link `{name}` is plain: give it a rate or a delay in the network")))?;
+    for (key, text) in &changes {
+        // Whether a text is good does not depend on what was before: all are looked at before anything changes.
+        Direction::default().change(key, text).map_err(|why| usage(format!("--{key}: {why}")))?;
+    }
+    if let Some(&plain) = named.iter().find(|&&link| links.is_plain(link))
+        && (!changes.is_empty() || args.drop.is_some())
+    {
+        return Err(usage(links.why_plain(plain)));
+    }
+    let only = args.way.map(Way::meant);
+    for link in named {
         if !changes.is_empty() {
-            let mut directions = state.directions;
-            for (way, direction) in [Way::Forward, Way::Backward].into_iter().zip(&mut directions) {
-                if concerns(args, way) {
-                    for (key, text) in &changes {
-                        direction.change(key, text).map_err(|why| usage(format!("--{key}: {why}")))?;
-                    }
-                }
-            }
-            control::ask(&place, &Ask::Set { link, directions: Box::new(directions) })?;
+            links.change(link, only, &changes)?;
         }
         if let Some(count) = args.drop {
             let counts = [Way::Forward, Way::Backward].map(|way| if concerns(args, way) { count } else { 0 });
-            control::ask(&place, &Ask::Drop { link, counts })?;
+            links.drop_next(link, counts)?;
         }
         if args.cut || args.heal {
-            control::ask(&place, &Ask::Up { link, up: args.heal })?;
+            links.set_up(link, args.heal)?;
         }
+        let name = &links.network().links[link].name;
         let changes: Vec<String> = changes.iter().map(|(key, text)| format!("{key} {text}")).collect();
         let dropped = args.drop.map(|count| format!("drop {count}"));
         let done = [dropped, args.cut.then(|| "cut".to_owned()), args.heal.then(|| "healed".to_owned())];

@@ -6,9 +6,9 @@ use anyhow::Result;
 use model::network::NodeKind;
 use serde::Serialize;
 use serde_json::json;
-use twin::control::{self, LinkState};
+use twin::control::LinkState;
+use twin::links::Links;
 use twin::place::{Driver, Place};
-use twin::plan::Plan;
 use units::{Rate, Span};
 
 use crate::output::print;
@@ -75,10 +75,11 @@ pub(super) fn run(json: bool) -> Result<()> {
 
 /// A twin as it is now.
 pub(super) fn describe(place: &Place) -> Result<Twin> {
-    let (network, record) = place.read()?;
-    let plan = Plan::new(&network, place.name())?;
-    let own = record.driver == Driver::Own;
-    let states = if own { control::links(place).ok() } else { Some(vec![None; network.links.len()]) };
+    let all = Links::of(place)?;
+    let (network, plan, record) = (all.network(), all.plan(), all.record());
+    let states = all.states().ok();
+    // Of a twin whose namespaces are gone nothing is known to be cut.
+    let veths_cut = all.cut().unwrap_or_default();
     let dead = states.is_none();
     let states = states.unwrap_or_else(|| vec![None; network.links.len()]);
     let nodes = |kind| {
@@ -91,7 +92,7 @@ pub(super) fn describe(place: &Place) -> Result<Twin> {
             Host { name: node.name.clone(), namespace: node.namespace.clone(), addresses }
         })
     };
-    let links = network.links.iter().zip(&plan.links).zip(&states).map(|((link, planned), state)| {
+    let links = network.links.iter().zip(&states).enumerate().map(|(n, (link, state))| {
         let now = state.as_ref().map_or([&link.forward, &link.backward], |s: &LinkState| s.directions.each_ref());
         let rate = |n: usize| now[n].rate.map(Rate::bps);
         let delay = |n: usize| now[n].delay.as_secs_f64() * 1e3;
@@ -106,7 +107,8 @@ pub(super) fn describe(place: &Place) -> Result<Twin> {
             state: match state {
                 Some(state) if state.up => "up",
                 Some(_) => "cut",
-                None if !planned.emulated => "plain",
+                None if veths_cut.contains(&n) => "cut",
+                None if all.is_plain(n) => "plain",
                 None if dead => "dead",
                 None => "up",
             },
@@ -116,7 +118,7 @@ pub(super) fn describe(place: &Place) -> Result<Twin> {
         name: place.name().to_owned(),
         state: if dead { "dead" } else { "up" },
         driver: record.driver,
-        scale: record.scale,
+        scale: record.scale.clone(),
         hosts: nodes(NodeKind::Host).collect(),
         routers: nodes(NodeKind::Router).collect(),
         links: links.collect(),

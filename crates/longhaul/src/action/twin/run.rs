@@ -11,7 +11,7 @@ use twin::scenario::{self, Mailbox, Stopper, Told};
 
 use crate::action::block_on;
 use crate::action::network;
-use crate::args::twin::RunArgs;
+use crate::args::twin::{DriverName, RunArgs};
 use crate::drive::Signals;
 use crate::exit::{self, as_usage, usage};
 use crate::output::{note, print};
@@ -21,6 +21,8 @@ const SHOWN_LINES: usize = 40;
 
 pub(super) fn run(args: &RunArgs) -> Result<u8> {
     let scenario = read(&args.scenario)?;
+    let driver = args.driver.map_or(scenario.driver, DriverName::driver);
+    scenario.check_driver(driver).map_err(|why| usage(format!("--driver: {why}")))?;
     let name = args.name.clone().unwrap_or_else(|| format!("run-{}", std::process::id()));
     let place = Place::of(&name).map_err(as_usage)?;
     let program = std::env::current_exe().context("cannot find this program")?;
@@ -33,7 +35,7 @@ pub(super) fn run(args: &RunArgs) -> Result<u8> {
             told = tell(event, args.json);
         }
     };
-    let summary = scenario::run(&scenario, &place, &program, &mailbox, &mut tell);
+    let summary = scenario::run(&scenario, driver, &place, &program, &mailbox, &mut tell);
     let summary = summary.inspect_err(|error| {
         if args.json {
             let line = serde_json::json!({ "event": "summary", "ok": false, "error": exit::one_line(error) });

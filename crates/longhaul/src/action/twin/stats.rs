@@ -7,7 +7,7 @@ use anyhow::Result;
 use model::network::Network;
 use serde_json::{Value, json};
 use twin::control::{self, LinkState};
-use twin::place::Place;
+use twin::place::{Driver, Place};
 use twin::stats::Stats;
 use units::{Bytes, Rate, Span};
 
@@ -20,7 +20,10 @@ const PERIOD: Duration = Duration::from_secs(1);
 type States = Vec<Option<LinkState>>;
 
 pub(super) fn run(place: &Place, link: Option<&str>, json: bool, watch: bool) -> Result<()> {
-    let (network, _) = place.read()?;
+    let (network, record) = place.read()?;
+    if record.driver == Driver::Netem {
+        return Err(usage("netem keeps no such books: `longhaul twin exec HOST -- tc -s qdisc` shows what it counts"));
+    }
     let chosen = match link {
         Some(name) => network.links_named(name).map_err(|unknown| usage(unknown.to_string()))?,
         None => (0..network.links.len()).collect(),

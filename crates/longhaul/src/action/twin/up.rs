@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use twin::place::{Driver, Place, Record};
+use twin::place::{Place, Record};
 
 use super::list;
 use crate::action::network;
-use crate::args::twin::{DriverName, UpArgs};
+use crate::args::twin::UpArgs;
 use crate::exit::{as_usage, usage};
 use crate::output::print;
 
@@ -16,11 +16,7 @@ pub(super) fn run(args: &UpArgs) -> Result<()> {
     let scale = args.scale.parse().map_err(|error| usage(format!("--scale: {error}")))?;
     let network = network.scaled(scale);
     let place = Place::of(args.name.as_ref().unwrap_or(&network.name)).map_err(as_usage)?;
-    let driver = match args.driver {
-        DriverName::Own => Driver::Own,
-        DriverName::Netem => Driver::Netem,
-    };
-    let record = Record { driver, seed: args.seed, scale: args.scale.clone() };
+    let record = Record { driver: args.driver.driver(), seed: args.seed, scale: args.scale.clone() };
     let program = std::env::current_exe().context("cannot find this program")?;
     twin::up::up(&place, &network, &record, &program)?;
     let twin = list::describe(&place)?;

@@ -16,8 +16,8 @@ use sys::ring::Ring;
 
 use super::{Loaded, ReadEvent, Running, Shared, SourceFile, Task, feed, next};
 use crate::frame::{Frame, Part};
-use crate::io::say;
 use crate::io::trial::{ReadTrial, Way};
+use crate::io::{Registration, say};
 use crate::request::IoChoice;
 
 /// Big files that one thread keeps open.
@@ -50,6 +50,7 @@ struct InFlight {
 pub struct ChunkReader<'a> {
     shared: &'a Shared,
     ring: Ring,
+    registration: Registration,
     files: HashMap<(u64, u8), OpenFile>,
     flying: HashMap<u64, InFlight>,
     token: u64,
@@ -59,11 +60,10 @@ pub struct ChunkReader<'a> {
 impl<'a> ChunkReader<'a> {
     /// A reader with its ring.
     #[must_use]
-    pub fn new(shared: &'a Shared, mut ring: Ring) -> ChunkReader<'a> {
-        if let Err(error) = ring.register(shared.pool.slab()) {
-            tracing::debug!(%error, "buffers are not registered");
-        }
-        ChunkReader { shared, ring, files: HashMap::new(), flying: HashMap::new(), token: 0, trials: HashMap::new() }
+    pub fn new(shared: &'a Shared, ring: Ring) -> ChunkReader<'a> {
+        let registration = Registration::new(&shared.pool);
+        let (files, flying, trials) = (HashMap::new(), HashMap::new(), HashMap::new());
+        ChunkReader { shared, ring, registration, files, flying, token: 0, trials }
     }
 
     /// Runs until the queue is closed.
@@ -164,6 +164,7 @@ impl<'a> ChunkReader<'a> {
                 self.flying.insert(self.token, InFlight { parts, ..job });
                 // Several reads go to the kernel with one call, unless there is nothing else to wait for.
                 let _ = self.ring.submit();
+                self.registration.used(&mut self.ring, &self.shared.pool);
             }
             Err(rejected) => {
                 let frame = Frame { buf: rejected.buf, parts, parcel, kind: Kind::Chunk, corrupt: false };

@@ -28,6 +28,10 @@ pub use jobs::{Item, Job};
 /// Parcels of a pipe that are read but not landed; the runtime keeps their bytes, for they cannot be read again.
 pub const STREAM_PARCELS_MAX: u64 = 16;
 
+/// Entries of the first page; each page after it may have twice as many. All of the first one travels in a new connection's
+/// first round trip, so that there is something to read and send after it: as long as the last ones it would take three.
+const FIRST_PAGE_ENTRIES: usize = 64;
+
 /// What the source role is set up with.
 #[derive(Debug, Clone, Copy)]
 pub struct Config {
@@ -121,8 +125,12 @@ pub struct Source {
     next_parcel: u64,
     files: BTreeMap<u64, File>,
     outstanding_bytes: usize,
+    /// Bytes of small files of which the destination has not said yet whether it wants them.
+    asked_bytes: u64,
     page: Vec<Entry>,
     page_bytes: usize,
+    /// Entries at which the page is sent.
+    page_entries: usize,
     outbox: VecDeque<ToDestination>,
     /// By number, as far as there are entries on them.
     lanes: Vec<Lane>,
@@ -152,8 +160,10 @@ impl Source {
             next_parcel: 0,
             files: BTreeMap::new(),
             outstanding_bytes: 0,
+            asked_bytes: 0,
             page: Vec::new(),
             page_bytes: 0,
+            page_entries: FIRST_PAGE_ENTRIES,
             outbox: VecDeque::new(),
             lanes: Vec::new(),
             next_lane: 0,
@@ -201,8 +211,10 @@ impl Source {
             before: None,
             lacks,
         };
+        self.asked_bytes += asked(&self.config, &file);
         self.files.insert(index, file);
-        if self.page.len() >= PAGE_ENTRIES_MAX || self.page_bytes >= PAGE_BYTES_MAX {
+        if self.page.len() >= self.page_entries || self.page_bytes >= PAGE_BYTES_MAX {
+            self.page_entries = (2 * self.page_entries).min(PAGE_ENTRIES_MAX);
             self.flush();
         }
         index
@@ -283,6 +295,7 @@ impl Source {
             _ => return Err(ProtocolError::Want(index)),
         };
         let count = ChunkSet::count_of(size, self.config.chunk_size);
+        self.asked_bytes -= asked(&self.config, file);
         file.before = None;
         file.disk = disk;
         file.todo = Some(match &what {
@@ -336,6 +349,7 @@ impl Source {
         }
         let file = self.files.remove(&index).ok_or(ProtocolError::Entry(index))?;
         self.outstanding_bytes -= file.entry.weight();
+        self.asked_bytes -= asked(&self.config, &file);
         // The source knows better why a file failed, but not whether it did: the destination may have had all of
         // it before the source found that it can be read no more.
         let given_up = file.failed.filter(|_| outcome.is_failure());
@@ -469,6 +483,7 @@ impl Source {
         if let Some(why) = refused {
             return self.give_up(index, FileEnd::Changed { why });
         }
+        self.asked_bytes -= asked(&self.config, file);
         file.generation += 1;
         file.todo = None;
         file.reading = 0;
@@ -476,6 +491,7 @@ impl Source {
         file.lacks = lacks;
         let before = std::mem::replace(&mut file.entry, entry.clone());
         file.before = Some(Box::new(before));
+        self.asked_bytes += asked(&self.config, file);
         self.outstanding_bytes = bytes;
         self.outbox.push_back(ToDestination::Restart { index, entry });
     }
@@ -502,6 +518,7 @@ impl Source {
         let Some(file) = self.files.get_mut(&index) else { return };
         let content = matches!(file.entry.kind, EntryKind::File(_) | EntryKind::Stream);
         if content && file.failed.is_none() {
+            self.asked_bytes -= asked(&self.config, file);
             file.failed = Some(end.clone());
             file.todo = Some(ChunkSet::new());
             file.comparing = false;
@@ -582,6 +599,11 @@ impl Source {
 
 fn is_small(config: &Config, entry: &Entry) -> bool {
     entry.size().is_some_and(|size| size <= u64::from(config.small_max))
+}
+
+/// Bytes of a small file that the destination has not said anything about; else none.
+fn asked(config: &Config, file: &File) -> u64 {
+    if file.todo.is_none() && is_small(config, &file.entry) { file.entry.size().unwrap_or(0) } else { 0 }
 }
 
 /// Makes an entry fit for a page; says what it lacks then.

@@ -6,6 +6,12 @@ use super::{File, Parcel, STREAM_PARCELS_MAX, Source, is_small};
 use crate::limits::{BATCH_FILES_MAX, PARCELS_UNLANDED_MAX};
 use crate::{ChunkSet, EntryKind};
 
+/// Parts of what is left of the manifest's small files that a batch takes at most one of: twice as many as there are
+/// streams in most sessions. So streams end together, and a copy of a few files is on all of them.
+const LAST_SHARES: u64 = 32;
+/// A batch has this many bytes at least, if there are as many: about what a new connection sends in its first round trip.
+const BATCH_BYTES_MIN: u64 = 16 << 10;
+
 /// A range of a file to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
@@ -60,9 +66,34 @@ pub(super) struct Lane {
 #[derive(Default)]
 struct Queue {
     big: VecDeque<u64>,
-    small: VecDeque<u64>,
+    small: SmallFiles,
     /// The last new parcel was to be a chunk.
     turn: bool,
+}
+
+/// Small files that are wanted.
+#[derive(Default)]
+struct SmallFiles {
+    /// Each with its size when it was wanted.
+    queue: VecDeque<(u64, u64)>,
+    bytes: u64,
+}
+
+impl SmallFiles {
+    fn push(&mut self, index: u64, bytes: u64) {
+        self.queue.push_back((index, bytes));
+        self.bytes += bytes;
+    }
+
+    fn front(&self) -> Option<u64> {
+        self.queue.front().map(|&(index, _)| index)
+    }
+
+    fn pop(&mut self) {
+        if let Some((_, bytes)) = self.queue.pop_front() {
+            self.bytes -= bytes;
+        }
+    }
 }
 
 impl Lane {
@@ -139,7 +170,7 @@ impl Source {
         match (missing, is_small(&self.config, &file.entry)) {
             // Everything is there already; only the end is missing.
             (false, _) => self.end_of(index),
-            (true, true) => queue.small.push_back(index),
+            (true, true) => queue.small.push(index, file.entry.size().unwrap_or(0)),
             (true, false) => queue.big.push_back(index),
         }
     }
@@ -197,28 +228,38 @@ impl Source {
     }
 
     fn batch(&mut self, lane: usize, disk: usize) -> Option<Job> {
+        let bytes_max = self.batch_bytes_max(lane, disk);
         let (mut items, mut bytes) = (Vec::new(), 0);
-        while let Some(&index) = self.lanes[lane].disks[disk].small.front() {
+        while let Some(index) = self.lanes[lane].disks[disk].small.front() {
             let wanted = |f: &&mut File| f.is_for(disk) && f.todo.as_ref().is_some_and(|t| !t.is_empty());
             let Some(file) = self.files.get_mut(&index).filter(wanted) else {
-                self.lanes[lane].disks[disk].small.pop_front();
+                self.lanes[lane].disks[disk].small.pop();
                 continue;
             };
             let len = file.entry.size().expect("small files have a size");
-            if items.len() == BATCH_FILES_MAX || (bytes + len > u64::from(self.config.chunk_size) && !items.is_empty())
-            {
+            if items.len() == BATCH_FILES_MAX || (bytes + len > bytes_max && !items.is_empty()) {
                 break;
             }
             bytes += len;
             file.todo = Some(ChunkSet::new());
             file.reading += 1;
             items.push(Item { index, generation: file.generation, offset: 0, len: len as u32 });
-            self.lanes[lane].disks[disk].small.pop_front();
+            self.lanes[lane].disks[disk].small.pop();
         }
         if items.is_empty() {
             return None;
         }
         Some(Job::Batch { parcel: self.parcel(lane, disk, items.clone(), true), items })
+    }
+
+    /// How much goes into the next batch, unless its first file alone has more.
+    fn batch_bytes_max(&self, lane: usize, disk: usize) -> u64 {
+        let most = u64::from(self.config.chunk_size);
+        if !self.scan_done {
+            return most;
+        }
+        let left = self.lanes[lane].disks[disk].small.bytes + self.asked_bytes;
+        (left / LAST_SHARES).max(BATCH_BYTES_MIN).min(most)
     }
 
     fn parcel(&mut self, lane: usize, disk: usize, items: Vec<Item>, batch: bool) -> u64 {

@@ -139,6 +139,8 @@ proptest! {
             }
             prop_assert_eq!(source.files.len() + done.len(), entries, "every entry is outstanding or done");
             prop_assert_eq!(source.outstanding_bytes, source.files.values().map(|f| f.entry.weight()).sum::<usize>());
+            let asked = source.files.values().map(|f| asked(&source.config, f)).sum::<u64>();
+            prop_assert_eq!(source.asked_bytes, asked, "what the destination has not answered");
             prop_assert!(source.lanes.iter().map(|l| l.again.len()).sum::<usize>() <= source.next_parcel as usize, "each parcel is queued once");
             prop_assert!(source.parcels.values().all(|p| !p.items.is_empty()), "no parcel is empty");
             let to = |disk| source.parcels.values().filter(|p| usize::from(p.disk) == disk).count();
@@ -180,6 +182,73 @@ fn pages_and_outstanding_entries_are_bounded() {
 }
 
 /// The largest page fits into a frame, and what does not fit into a page is left out and said.
+/// The first page travels in one round trip; those after it need not.
+#[test]
+fn pages_grow() {
+    let mut source = source(None);
+    (0..4000).for_each(|_| _ = source.handle_entry(file(0), 0));
+    let pages: Vec<usize> = std::iter::from_fn(|| source.poll_message())
+        .map(|told| match told {
+            ToDestination::Page { entries, .. } => entries.len(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(pages, [64, 128, 256, 512, 1024, 1024]);
+}
+
+/// Items of all batches that there are to read.
+fn batches(source: &mut Source) -> Vec<Vec<Item>> {
+    let batch = |job| match job {
+        Job::Batch { items, .. } => items,
+        other => panic!("{other:?}"),
+    };
+    std::iter::from_fn(|| job(source)).map(batch).collect()
+}
+
+/// What is left at the end is for all streams.
+#[test]
+fn the_last_batches_are_small() {
+    const SIZE: u64 = 32 << 10;
+    let announced = |count: u64, scanned: bool| {
+        let config = Config { chunk_size: 4 << 20, small_max: 1 << 20, reorder_chunks: None };
+        let mut source = Source::new(config);
+        (0..count).for_each(|_| _ = source.handle_entry(file(SIZE), 0));
+        source.flush();
+        if scanned {
+            source.handle_scan_end();
+        }
+        source.handle_message(ToSource::Wants((0..count).map(|index| (index, all())).collect())).unwrap();
+        source
+    };
+    assert_eq!(batches(&mut announced(3, true)).len(), 3, "one stream would have them all");
+    let full: Vec<usize> = batches(&mut announced(256, false)).iter().map(Vec::len).collect();
+    assert_eq!(full, [128, 128], "more may come");
+    let all = batches(&mut announced(8192, true));
+    let indexes: BTreeSet<u64> = all.iter().flatten().map(|item| item.index).collect();
+    assert_eq!((indexes.len(), all.iter().flatten().count()), (8192, 8192));
+    assert_eq!(all[0].len(), 128, "a whole chunk while there is much");
+    assert!(all.windows(2).all(|two| two[0].len() >= two[1].len()));
+    assert!(all.iter().rev().take(16).all(|items| items.len() == 1));
+    assert!(all.len() < 8192 / 128 * 4, "{} batches", all.len());
+}
+
+/// What the destination may still want counts as left.
+#[test]
+fn a_destination_that_decides_slowly_makes_no_small_batches() {
+    let config = Config { chunk_size: 1 << 20, small_max: 1 << 18, reorder_chunks: None };
+    let mut source = Source::new(config);
+    (0..4096).for_each(|_| _ = source.handle_entry(file(1 << 14), 0));
+    source.handle_scan_end();
+    source.handle_message(ToSource::Wants((0..64).map(|index| (index, all())).collect())).unwrap();
+    assert_eq!(batches(&mut source).len(), 1);
+    // The rest is equal, but for the last.
+    let done = (64..4095).map(|index| (index, Outcome::Equal)).collect();
+    source.handle_message(ToSource::Done(done)).unwrap();
+    source.handle_message(ToSource::Wants(vec![(4095, all())])).unwrap();
+    assert_eq!(source.asked_bytes, 0);
+    assert_eq!(batches(&mut source).len(), 1);
+}
+
 #[test]
 fn large_attributes_do_not_break_a_page() {
     let large = |bytes| Entry { xattrs: vec![(b"user.x".to_vec(), vec![0; bytes])], ..file(1) };

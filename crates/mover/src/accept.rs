@@ -29,6 +29,8 @@ const PROVE: Duration = Duration::from_secs(10);
 const TLS_HANDSHAKE: u8 = 0x16;
 /// Authenticated control connections waiting for their session.
 pub const CONTROLS_MAX: usize = 64;
+/// Connections on which nothing was said yet, for each place in the handshakes: over a far path a source opens several ahead.
+const SILENT_PER_HANDSHAKE: usize = 4;
 /// Connections waiting to take up one session: a later one makes those before it void.
 const ATTACHES_MAX: usize = 4;
 
@@ -65,6 +67,8 @@ pub(crate) struct Arrivals {
 /// What an accepting port shares with its sessions.
 pub struct Hub {
     doors: Mutex<HashMap<SessionId, Door>>,
+    /// Connections on which nothing was said yet.
+    silent: Semaphore,
     handshakes: Semaphore,
     /// Data streams that may still be opened.
     streams: Arc<Semaphore>,
@@ -84,11 +88,13 @@ impl Drop for DoorKeeper {
 }
 
 impl Hub {
-    /// A hub that lets in so many handshakes and streams at once.
+    /// A hub that lets in so many handshakes and streams at once, and several connections that say nothing yet for each
+    /// handshake.
     #[must_use]
     pub fn new(handshakes: usize, streams: usize, counters: Arc<Counters>) -> Arc<Hub> {
         let streams = Arc::new(Semaphore::new(streams));
-        Arc::new(Hub { doors: Mutex::default(), handshakes: Semaphore::new(handshakes), streams, counters })
+        let silent = Semaphore::new(handshakes.saturating_mul(SILENT_PER_HANDSHAKE));
+        Arc::new(Hub { doors: Mutex::default(), silent, handshakes: Semaphore::new(handshakes), streams, counters })
     }
 
     /// Data streams that may still be opened.
@@ -100,6 +106,12 @@ impl Hub {
     /// Takes streams that this end will open itself out of the budget, while the answer is kept.
     pub(crate) fn reserve(&self, streams: u16) -> Option<tokio::sync::OwnedSemaphorePermit> {
         self.streams.clone().try_acquire_many_owned(u32::from(streams)).ok()
+    }
+
+    /// A connection too many is closed. It is counted and not logged: there may be many.
+    fn has_no_place(&self) -> Result<(), String> {
+        self.counters.refused.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Opens the door for a session's streams and further control connections.
@@ -185,10 +197,6 @@ pub async fn accept_all(
         };
         let (hub, acceptor, controls) = (hub.clone(), acceptor.clone(), controls.clone());
         tokio::spawn(async move {
-            let Ok(_permit) = hub.handshakes.try_acquire() else {
-                hub.counters.refused.fetch_add(1, Ordering::Relaxed);
-                return;
-            };
             match tokio::time::timeout(PROVE, prove(stream, from, &hub, acceptor, controls)).await {
                 Ok(Ok(())) => {}
                 Ok(Err(why)) => {
@@ -212,7 +220,14 @@ async fn prove(
     controls: mpsc::Sender<Controller>,
 ) -> Result<(), String> {
     let mut first = [0];
-    stream.peek(&mut first).await.map_err(|e| e.to_string())?;
+    {
+        let Ok(_place) = hub.silent.try_acquire() else { return hub.has_no_place() };
+        if stream.peek(&mut first).await.map_err(|e| e.to_string())? == 0 {
+            // It was made ahead, or to see which of several addresses answers first.
+            return Ok(());
+        }
+    }
+    let Ok(_place) = hub.handshakes.try_acquire() else { return hub.has_no_place() };
     if first[0] != TLS_HANDSHAKE {
         let coming = data_stream(&mut stream, hub).await?;
         return forward(stream, coming, hub).await;

@@ -1,4 +1,4 @@
-//! Reaching an agent: TCP, TLS, hello, welcome, open.
+//! Reaching an agent: TCP, TLS, then Hello and Open together.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -10,7 +10,9 @@ use proto::control::{
     Code, Control, Delegated, Hello, Open, Opened, Refusal, Settings, VERSION_MAX, VERSION_MIN, Welcome, Work,
     negotiate,
 };
+use proto::frame::fits;
 use proto::hello::SessionKey;
+use proto::limits::{FRAME_MAX, FRAME_MAX_UNAUTHENTICATED};
 use proto::{RelPath, names};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -20,6 +22,7 @@ use tokio_rustls::{TlsConnector, TlsStream};
 use crate::accept::{CONTROLS_MAX, Hub, accept_all};
 use crate::link::lasting::{Lasting, Renewal};
 use crate::link::{self, Link, LinkError};
+use crate::net::ahead::Ahead;
 use crate::net::open::connect as connect_tcp;
 use crate::redial::Redial;
 use crate::request::{Gone, Limits, Reach, Remote};
@@ -36,9 +39,14 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// Name and version of this program, for logs of the other end.
 pub const PROGRAM: &str = concat!("longhaul ", env!("CARGO_PKG_VERSION"));
 
-/// An agent that has let us in.
+/// Open is sent before it is known which version is in force.
+const _: () = assert!(VERSION_MIN == VERSION_MAX, "the encoding of Open depends on the answer to Hello");
+
+/// A connection to an agent that is the one meant.
 pub struct Connected {
     stream: TlsStream<TcpStream>,
+    /// The agent let us in; else Hello is still to be said.
+    is_in: bool,
     ways: Way,
     remote: Remote,
     settings: Settings,
@@ -72,10 +80,10 @@ pub struct Keep {
     _stop: watch::Sender<bool>,
 }
 
-/// Reaches an agent and says hello.
+/// Reaches an agent. Hello goes out with what it is asked for.
 ///
 /// # Errors
-/// When it cannot be reached, is not the one meant, or does not let us in.
+/// When it cannot be reached or is not the one meant.
 pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Result<Connected, SessionError> {
     if let Some(why) = remote.gone.as_ref().and_then(|gone| gone.borrow().clone()) {
         return Err(LinkError::Gone(why).into());
@@ -84,8 +92,7 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
         Reach::Connect(addresses) => {
             let (n, tcp) = first_to_answer(remote, addresses, settings, &limits.bind).await?;
             let patience = limits.timeout.min(SHAKE);
-            let mut stream = tls_client(tcp, remote, patience).await?;
-            hello(&mut stream, remote, false, patience).await?;
+            let stream = tls_client(tcp, remote, patience).await?;
             // The address that answered comes first for streams too, and what it was reached from with it: with an
             // address of another network packets may come back over a dead path.
             let (mut to, mut from) = (addresses.clone(), limits.bind.clone());
@@ -185,21 +192,23 @@ pub(crate) async fn tls_client(
     }
 }
 
-/// Says hello and waits for the welcome.
-pub(crate) async fn hello(
-    stream: &mut TlsStream<TcpStream>,
-    remote: &Remote,
-    reverse: bool,
-    patience: Duration,
-) -> Result<(), SessionError> {
-    let hello = Hello {
+/// What a connecting end says first.
+pub(crate) fn hello(remote: &Remote, reverse: bool) -> Control {
+    Control::Hello(Hello {
         versions: (VERSION_MIN, VERSION_MAX),
         token: remote.token.clone(),
         program: PROGRAM.to_owned(),
         reverse,
-    };
-    link::write(stream, &Control::Hello(hello)).await?;
-    let answer = tokio::time::timeout(patience, link::read(stream, proto::limits::FRAME_MAX_UNAUTHENTICATED));
+    })
+}
+
+/// Waits for the welcome.
+pub(crate) async fn welcome(
+    stream: &mut TlsStream<TcpStream>,
+    remote: &Remote,
+    patience: Duration,
+) -> Result<(), SessionError> {
+    let answer = tokio::time::timeout(patience, link::read(stream, FRAME_MAX_UNAUTHENTICATED));
     match answer.await.map_err(|_| LinkError::Silent(patience))?? {
         Control::Welcome(welcome) if negotiate((welcome.version, welcome.version)).is_some() => {
             tracing::debug!(peer = welcome.program, version = welcome.version, "welcome");
@@ -226,22 +235,31 @@ impl Connected {
         limits: &Limits,
     ) -> Connected {
         let (remote, settings) = (remote.clone(), settings.clone());
-        Connected { stream, ways, remote, settings, timeout: limits.timeout }
+        let is_in = matches!(ways, Way::Wait { .. });
+        Connected { stream, is_in, ways, remote, settings, timeout: limits.timeout }
     }
 
     /// Asks for a session, for what the names pick; empty is everything.
     ///
     /// # Errors
-    /// When the agent refuses, or the list of names is too long.
+    /// When the agent does not let us in or refuses, or the list of names is too long.
     pub async fn open(mut self, open: Open, names: &[RelPath]) -> Result<Session, SessionError> {
-        // The connection of a relayed copy carries events: it is not gone on with over another one.
+        // The connection of a relayed copy carries events: it has no streams, and is not gone on with over another one.
         let lasts = matches!(open.work, Work::Copy { .. } | Work::Memory { .. });
+        // A list of names may take longer than the agent waits for a first word.
+        let mut ahead = match &self.ways {
+            Way::Dial { to, from } if lasts && names.is_empty() => Ahead::dial(to, from, &self.settings, self.rtt()),
+            Way::Dial { .. } | Way::Wait { .. } => Vec::new(),
+        };
         let opened = match self.ask(open, names).await? {
             Control::Opened(opened) => opened,
             other => return Err(LinkError::Protocol(format!("unexpected answer {other:?}")).into()),
         };
-        let rtt = sys::socket::tcp_info(self.stream.get_ref().0.as_fd()).ok();
-        let rtt = rtt.map(|info| Duration::from_micros(info.rtt_us.into()));
+        let rtt = self.rtt();
+        let marks = |s: &Settings| (s.dscp, s.flow_label);
+        if marks(&opened.settings) != marks(&self.settings) {
+            ahead.clear();
+        }
         let failed = |e: rustls::Error| SessionError::Fatal(format!("deriving the session's key: {e}"));
         let key = crate::tls::session_key(&self.stream, &opened.session).map_err(failed)?;
         let gone = self.remote.gone.clone();
@@ -251,7 +269,7 @@ impl Connected {
                 let mut seen = std::collections::HashSet::new();
                 to.retain(|a| seen.insert(*a));
                 let redial = Redial::new(self.remote, &to, &from, self.settings, opened.session, rtt);
-                (Ways::Dial { to, from }, redial.renewal(), None)
+                (Ways::Dial { to, from, ahead }, redial.renewal(), None)
             }
             Way::Wait { hub, stop } => {
                 let (arrivals, door) = hub.door(opened.session, key.clone(), &opened.settings);
@@ -271,7 +289,7 @@ impl Connected {
     /// Asks for a token that another agent can come with. It lasts as long as the link is open.
     ///
     /// # Errors
-    /// When the agent refuses, or the list of names is too long.
+    /// When the agent does not let us in or refuses, or the list of names is too long.
     pub async fn delegate(mut self, open: Open, names: &[RelPath]) -> Result<(Link, Delegated), SessionError> {
         match self.ask(open, names).await? {
             Control::Delegated(delegated) => Ok((Link::new(self.stream), delegated)),
@@ -279,21 +297,41 @@ impl Connected {
         }
     }
 
+    /// Round trip of the connection, if the kernel says it.
+    fn rtt(&self) -> Option<Duration> {
+        let info = sys::socket::tcp_info(self.stream.get_ref().0.as_fd()).ok()?;
+        Some(Duration::from_micros(info.rtt_us.into()))
+    }
+
     async fn ask(&mut self, open: Open, list: &[RelPath]) -> Result<Control, SessionError> {
         let refused = |text| LinkError::Refused(Refusal { code: Code::Path, text });
         let message = Control::Open(Open { names: names::count(list).map_err(|e| refused(e.to_string()))?, ..open });
-        if !proto::frame::fits(&message) {
+        if !fits(&message, FRAME_MAX) {
             let text = "the sources are too many for one copy: name the directory that they are in".to_owned();
             return Err(refused(text).into());
         }
-        for message in std::iter::once(message).chain(names::pages(list).map(Control::Names)) {
+        let rest = if self.is_in { Some(message) } else { self.greet(message).await? };
+        for message in rest.into_iter().chain(names::pages(list).map(Control::Names)) {
             let written = tokio::time::timeout(ANSWER, link::write(&mut self.stream, &message));
             written.await.map_err(|_| LinkError::Silent(ANSWER))??;
         }
-        let answer = tokio::time::timeout(ANSWER, link::read(&mut self.stream, proto::limits::FRAME_MAX));
+        let answer = tokio::time::timeout(ANSWER, link::read(&mut self.stream, FRAME_MAX));
         match answer.await.map_err(|_| LinkError::Silent(ANSWER))?? {
             Control::Refused(why) => Err(LinkError::Refused(why).into()),
             answer => Ok(answer),
         }
+    }
+
+    /// Says hello, with what is asked for right behind it, and waits to be let in. Gives back what is asked for if it is too
+    /// long to be said to somebody who may not listen.
+    async fn greet(&mut self, open: Control) -> Result<Option<Control>, SessionError> {
+        let patience = self.timeout.min(SHAKE);
+        let hello = hello(&self.remote, false);
+        let (first, rest) =
+            if fits(&open, FRAME_MAX_UNAUTHENTICATED) { (vec![hello, open], None) } else { (vec![hello], Some(open)) };
+        link::write_all(&mut self.stream, &first).await?;
+        welcome(&mut self.stream, &self.remote, patience).await?;
+        self.is_in = true;
+        Ok(rest)
     }
 }

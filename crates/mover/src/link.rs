@@ -86,8 +86,16 @@ async fn read_into(
 /// # Errors
 /// When the connection fails.
 pub async fn write(stream: &mut (impl AsyncWrite + Unpin), message: &Control) -> Result<(), LinkError> {
+    write_all(stream, std::slice::from_ref(message)).await
+}
+
+/// Writes several messages at once, so that they travel together.
+///
+/// # Errors
+/// When the connection fails.
+pub(crate) async fn write_all(stream: &mut (impl AsyncWrite + Unpin), messages: &[Control]) -> Result<(), LinkError> {
     let mut bytes = Vec::new();
-    frame::encode(message, &mut bytes);
+    messages.iter().for_each(|message| frame::encode(message, &mut bytes));
     stream.write_all(&bytes).await.map_err(LinkError::Lost)?;
     stream.flush().await.map_err(LinkError::Lost)
 }

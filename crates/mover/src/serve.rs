@@ -2,6 +2,7 @@
 
 mod asked;
 mod delegate;
+mod refusal;
 mod relay;
 
 use std::collections::HashMap;
@@ -15,7 +16,6 @@ use proto::control::{
     Code, Control, CopyOptions, Direction, Opened, Refusal, Settings, VERSION_MAX, Welcome, Work, negotiate,
 };
 use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, CONGESTION_CHARS_MAX};
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
 use tokio::task::JoinHandle;
@@ -23,6 +23,7 @@ use tokio_rustls::TlsStream;
 
 use self::asked::Asked;
 use self::delegate::{Delegations, Terms};
+use self::refusal::refuse;
 use crate::accept::{CONTROLS_MAX, Controller, DoorKeeper, Hub, accept_all};
 use crate::connect::PROGRAM;
 use crate::ends::{Sources, Target};
@@ -62,6 +63,8 @@ struct Server {
     /// Copies that this agent may drive at once.
     relays: tokio::sync::Semaphore,
     delegations: Delegations,
+    /// Connections at once that are refused before they are let in.
+    turned_away: tokio::sync::Semaphore,
     /// Memory for lists of names, KiB.
     names: Arc<tokio::sync::Semaphore>,
     stop: watch::Receiver<bool>,
@@ -134,6 +137,7 @@ impl Server {
             // A copy from this agent to itself takes two places: with half of them there is one for its session.
             relays: tokio::sync::Semaphore::new((sessions / 2).max(1)),
             delegations: Delegations::default(),
+            turned_away: tokio::sync::Semaphore::new(options.bounds.handshakes),
             names: Arc::new(tokio::sync::Semaphore::new(asked::NAMES_KIB)),
             stop,
             options,
@@ -164,8 +168,7 @@ impl Server {
             Err(why) => {
                 self.options.counters.refused.fetch_add(1, Ordering::Relaxed);
                 tracing::info!(%from, why = why.text, "not let in");
-                let _ = link::write(&mut stream, &Control::Refused(why)).await;
-                return;
+                return self.turn_away(stream, why).await;
             }
         };
         let welcome = Welcome { version, program: PROGRAM.to_owned() };
@@ -187,6 +190,14 @@ impl Server {
             Work::Delegate { .. } => self.delegate(stream, &asked, admitted).await,
             Work::Relay(_) => self.relay(stream, asked, admitted.grant).await,
             Work::Copy { .. } | Work::Memory { .. } => self.session(stream, asked, admitted.grant, None).await,
+        }
+    }
+
+    /// Refuses whoever is not let in. It is waited for only so many of them to hear it.
+    async fn turn_away(&self, mut stream: TlsStream<TcpStream>, why: Refusal) {
+        match self.turned_away.try_acquire() {
+            Ok(_place) => refuse(stream, why).await,
+            Err(_) => _ = link::write(&mut stream, &Control::Refused(why)).await,
         }
     }
 
@@ -301,7 +312,7 @@ impl Server {
                 let plain = crate::net::open::plain_settings();
                 // It was not connected from one of these either.
                 let redial = Redial::new(remote, &to, &[], plain, session, rtt(stream));
-                (Ways::Dial { to, from }, redial.renewal(), None)
+                (Ways::Dial { to, from, ahead: Vec::new() }, redial.renewal(), None)
             }
             None => {
                 let (arrivals, door) = self.hub.door(session, key.clone(), &settings);
@@ -381,7 +392,8 @@ pub async fn serve_connect(
     let patience = options.limits.timeout.min(crate::connect::SHAKE);
     let Some((n, tcp)) = reached else { return Err(SessionError::Streams(why)) };
     let mut stream = crate::connect::tls_client(tcp, &remote, patience).await?;
-    crate::connect::hello(&mut stream, &remote, true, patience).await?;
+    link::write(&mut stream, &crate::connect::hello(&remote, true)).await?;
+    crate::connect::welcome(&mut stream, &remote, patience).await?;
     let memory = Arc::new(tokio::sync::Semaphore::new(asked::NAMES_KIB));
     let asked = match asked::read(&mut stream, &memory).await {
         Ok(asked) => asked,
@@ -407,12 +419,6 @@ fn rtt(stream: &TlsStream<TcpStream>) -> Option<Duration> {
 
 fn busy(text: &str) -> Refusal {
     Refusal { code: Code::Busy, text: format!("{text}: try again later") }
-}
-
-async fn refuse(mut stream: TlsStream<TcpStream>, why: Refusal) {
-    tracing::info!(why = why.text, "session refused");
-    let _ = link::write(&mut stream, &Control::Refused(why)).await;
-    let _ = stream.shutdown().await;
 }
 
 /// Who holds a lock, for others who find it.

@@ -166,7 +166,7 @@ impl Context {
             settings: self.settings.clone(),
             rate_max_bps: self.rate_max_bps,
             rtt: self.rtt,
-            ways: std::mem::replace(&mut self.ways, streams::Ways::Dial { to: Vec::new(), from: Vec::new() }),
+            ways: std::mem::replace(&mut self.ways, streams::Ways::nowhere()),
             streams_max: self.streams_max,
             auto_streams: self.auto_streams,
             memory_bytes: self.memory_bytes,

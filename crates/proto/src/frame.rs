@@ -45,10 +45,10 @@ pub fn encode<M: Serialize>(message: &M, out: &mut Vec<u8>) {
     out[at..at + PREFIX].copy_from_slice(&len.to_le_bytes());
 }
 
-/// True if a message fits into a frame: for those whose length a user decides.
+/// True if the frame of a message has a body of at most `max` bytes: for those whose length a user decides.
 #[must_use]
-pub fn fits<M: Serialize>(message: &M) -> bool {
-    postcard::experimental::serialized_size(message).is_ok_and(|bytes| bytes <= crate::limits::FRAME_MAX)
+pub fn fits<M: Serialize>(message: &M, max: usize) -> bool {
+    postcard::experimental::serialized_size(message).is_ok_and(|bytes| bytes <= max)
 }
 
 /// Length of the body announced by a prefix.

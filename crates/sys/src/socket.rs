@@ -33,7 +33,7 @@ pub use options::{
     set_mss, set_nodelay, set_notsent_lowat, set_quickack, set_rcvlowat, set_reset_on_close, set_reuseaddr,
     set_reuseport, set_rto_max, set_user_timeout, set_v6only, user_timeout,
 };
-pub use size::{receive_buffer, send_buffer, set_receive_buffer, set_send_buffer};
+pub use size::{receive_buffer, send_buffer, set_receive_buffer, set_send_buffer, widen_receive_window};
 pub use std::net::Shutdown;
 pub use tcp_info::{TcpInfo, TcpState, tcp_info};
 pub use transfer::{inq, outq, peek, recv, recvv, send, sendv};

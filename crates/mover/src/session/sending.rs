@@ -97,7 +97,7 @@ impl Sending {
             finish: AtomicBool::new(false),
         });
         let auto = Auto::new(context);
-        let ways = std::mem::replace(&mut context.ways, Ways::Dial { to: Vec::new(), from: Vec::new() });
+        let ways = std::mem::replace(&mut context.ways, Ways::nowhere());
         let wanted = auto.first(context.settings.streams_max);
         let streams = Streams::new(ways, context.session, context.key.clone(), context.settings.clone(), wanted);
         let begin = Instant::now();

@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use super::SessionError;
 use super::addresses::{Addresses, RETRY};
 use crate::net::Opened;
+use crate::net::ahead::Ahead;
 use crate::net::open::{OPEN_TIMEOUT, OpenError, dial};
 
 /// Streams being opened at once.
@@ -32,9 +33,19 @@ pub enum Ways {
         to: Vec<SocketAddr>,
         /// Addresses of this end; empty for the kernel's choice.
         from: Vec<IpAddr>,
+        /// Connections that were made ahead for the first streams.
+        ahead: Vec<Ahead>,
     },
     /// The other end connects; the accepting port hands them on.
     Wait(mpsc::Receiver<Opened>),
+}
+
+impl Ways {
+    /// No way: what stands where one was taken from.
+    #[must_use]
+    pub fn nowhere() -> Ways {
+        Ways::Dial { to: Vec::new(), from: Vec::new(), ahead: Vec::new() }
+    }
 }
 
 /// The same, with what is known of the addresses.
@@ -63,6 +74,8 @@ pub struct Live {
 /// The streams of a session.
 pub struct Streams {
     source: Source,
+    /// Connections made ahead, until streams are opened for the first time.
+    ahead: Vec<Ahead>,
     session: SessionId,
     key: SessionKey,
     settings: Settings,
@@ -147,12 +160,13 @@ impl Streams {
     #[must_use]
     pub fn new(ways: Ways, session: SessionId, key: SessionKey, settings: Settings, wanted: u16) -> Streams {
         let (arrive, arrivals) = mpsc::channel(PENDING_MAX);
-        let source = match ways {
-            Ways::Dial { to, from } => Source::Dial(Addresses::new(&to, &from)),
-            Ways::Wait(arrivals) => Source::Wait(arrivals),
+        let (source, ahead) = match ways {
+            Ways::Dial { to, from, ahead } => (Source::Dial(Addresses::new(&to, &from)), ahead),
+            Ways::Wait(arrivals) => (Source::Wait(arrivals), Vec::new()),
         };
         Streams {
             source,
+            ahead,
             session,
             key,
             settings,
@@ -235,12 +249,15 @@ impl Streams {
             self.next_id = self.next_id.wrapping_add(1);
             let (session, key, settings, arrive) =
                 (self.session, self.key.clone(), self.settings.clone(), self.arrive.clone());
+            let ahead = Ahead::take(&mut self.ahead, id, address, bind);
             self.pending += 1;
             tokio::spawn(async move {
-                let opened = tokio::time::timeout(patience, dial(address, bind, &settings, session, key, id)).await;
+                let opened =
+                    tokio::time::timeout(patience, dial(address, bind, &settings, session, key, id, ahead)).await;
                 let _ = arrive.send((way, opened.unwrap_or(Err(OpenError::Timeout(address))))).await;
             });
         }
+        self.ahead.clear();
         Ok(())
     }
 

@@ -8,6 +8,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::net::sockopt;
 
+use super::raw::set_int;
+
 /// The kernel counts the doubled size in 32 bits.
 const SIZE_BYTES_MAX: usize = (i32::MAX / 2) as usize;
 
@@ -40,6 +42,20 @@ pub fn set_receive_buffer(fd: impl AsFd, bytes: usize) -> io::Result<usize> {
         sockopt::set_socket_recv_buffer_size(fd, bytes)?;
     }
     receive_buffer(fd)
+}
+
+/// Begins the automatic growth of the receive buffer at what it takes to have `bytes` in flight, or at what the kernel would
+/// let it grow to: what it begins with lets a sender have 64 KiB, and it is behind the sender's growth by a round trip
+/// from there on. Does nothing to a buffer that was fixed.
+///
+/// # Errors
+///
+/// What the kernel says.
+pub fn widen_receive_window(fd: impl AsFd, bytes: usize) -> io::Result<()> {
+    let fd = fd.as_fd();
+    // The kernel makes room for what is waited for (SO_RCVLOWAT), and keeps it when nothing is waited for any more.
+    set_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes.min(SIZE_BYTES_MAX) as i32)?;
+    set_int(fd, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 1)
 }
 
 /// The send buffer now, in bytes.

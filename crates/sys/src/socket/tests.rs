@@ -239,6 +239,25 @@ fn buffers_are_as_large_as_reported() {
 }
 
 #[test]
+fn a_receive_window_is_widened_and_still_grows() {
+    let (fd, server) = pair(loopbacks()[0]);
+    let before = receive_buffer(&server).unwrap();
+    widen_receive_window(&server, 1 << 20).unwrap();
+    let after = receive_buffer(&server).unwrap();
+    assert!(after > before && after >= 1 << 19, "{before} to {after}");
+    // A byte is enough to be told of it.
+    send(fd.as_fd(), b"x", false).unwrap();
+    let epoll = crate::poll::Epoll::new().unwrap();
+    epoll.add(&server, 7, crate::poll::Interest::READ).unwrap();
+    let mut events = Vec::new();
+    epoll.wait(&mut events, Some(Duration::from_secs(5))).unwrap();
+    assert!(events.iter().any(|event| event.token == 7 && event.readable));
+    let fixed = set_receive_buffer(&server, 100_000).unwrap();
+    widen_receive_window(&server, 1 << 20).unwrap();
+    assert_eq!(receive_buffer(&server).unwrap(), fixed);
+}
+
+#[test]
 fn congestion_control_by_name() {
     let available = available_congestion().unwrap();
     let allowed = allowed_congestion().unwrap();

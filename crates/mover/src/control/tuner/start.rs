@@ -31,11 +31,17 @@ const FAR: u16 = 8;
 /// What Mathis is trusted with; the rest is found by trying.
 const MATHIS_MAX: u64 = 16;
 
+/// Whether a path is so long that it counts how many round trips anything takes.
+#[must_use]
+pub fn is_far(rtt: Option<Duration>) -> bool {
+    rtt.unwrap_or_default() >= FAR_RTT
+}
+
 /// Streams that a session over such a round trip has at least. Fewer may carry as much once they have grown, but whenever one
 /// is lost, or has lost, the others take seconds to make up for it; and the next file begins with slow start again.
 #[must_use]
 pub fn least_streams(rtt: Option<Duration>) -> u16 {
-    if rtt.unwrap_or_default() >= FAR_RTT { FAR } else { 1 }
+    if is_far(rtt) { FAR } else { 1 }
 }
 
 /// Streams to begin with: what an earlier session found; else what loss and round trip ask for to reach
@@ -48,7 +54,7 @@ pub fn first_streams(start: &Start<'_>) -> u16 {
     let rtt = start.rtt.unwrap_or_default();
     match (start.goal, mathis(rtt, start.loss_ppm, start.mss_bytes)) {
         (Some(goal), Some(each)) if each.bps() > 0 => goal.bps().div_ceil(each.bps()).clamp(1, MATHIS_MAX) as u16,
-        _ if rtt >= FAR_RTT => FAR,
+        _ if is_far(start.rtt) => FAR,
         _ => NEAR,
     }
 }

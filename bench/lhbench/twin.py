@@ -1,4 +1,4 @@
-"""A twin of two hosts and one link, under a name of its own; gone at the end."""
+"""A twin of two hosts and one link or several, under a name of its own; gone at the end."""
 
 import ctypes
 import itertools
@@ -21,34 +21,39 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _NETWORK = """\
 name = "bench"
 hosts = ["a", "b"]
-
+"""
+_LINK = """
 [[link]]
-name = "ab"
+name = "{name}"
 ends = ["a", "b"]
 {keys}
 """
 
 
 class Twin:
-    """A context manager. `keys` are those of a link in a network description: rate, delay, queue."""
+    """A context manager. `keys` are those of each link in a network description: rate, delay, queue."""
 
     device = "ab"
 
-    def __init__(self, binary, seed=1, **keys):
+    def __init__(self, binary, seed=1, links=(device,), **keys):
         self.name = f"bench-{os.getpid()}-{next(_numbers)}"
-        self.addresses = {}
-        self._binary, self._seed, self._keys = binary, seed, keys
+        # Of each host: the first, and all.
+        self.addresses, self.all_addresses = {}, {}
+        self.binary = binary
+        self._seed, self._links, self._keys = seed, links, keys
         self._running = []
 
     def __enter__(self):
         # Numbers and texts are written alike in JSON and in TOML.
         lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in self._keys.items())
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as description:
-            description.write(_NETWORK.format(keys=lines))
+            links = (_LINK.format(name=name, keys=lines) for name in self._links)
+            description.write(_NETWORK + "".join(links))
             description.flush()
             words = ["up", description.name, "--name", self.name, "--seed", str(self._seed), "--json"]
             hosts = json.loads(self._longhaul(*words))["hosts"]
-        self.addresses = {host["name"]: host["addresses"][0] for host in hosts}
+        self.all_addresses = {host["name"]: host["addresses"] for host in hosts}
+        self.addresses = {host: addresses[0] for host, addresses in self.all_addresses.items()}
         return self
 
     def __exit__(self, *_):
@@ -66,6 +71,12 @@ class Twin:
         words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
         self._longhaul("link", self.device, "--twin", self.name, *words)
 
+    def cut(self, link):
+        self._longhaul("link", link, "--twin", self.name, "--cut")
+
+    def heal(self, link):
+        self._longhaul("link", link, "--twin", self.name, "--heal")
+
     def raise_buffers(self, most_bytes):
         """Both hosts let a socket of whoever connects grow to this, as hosts for long paths are set up to."""
         for host in self.addresses:
@@ -82,7 +93,7 @@ class Twin:
 
     def start(self, host, argv):
         """A program on a host; it ends with the twin at the latest."""
-        words = [self._binary, "twin", "exec", host, "--twin", self.name, "--", *map(str, argv)]
+        words = [self.binary, "twin", "exec", host, "--twin", self.name, "--", *map(str, argv)]
         program = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
@@ -101,10 +112,10 @@ class Twin:
                 raise ArmFailed(f"nothing listens on port {port} after {_LISTEN_LIMIT_S:.0f} s")
             time.sleep(0.02)
 
-    def stats(self):
-        """Counters of both directions, by the host that sends."""
+    def stats(self, link=device):
+        """Counters of both directions of a link, by the host that sends."""
         text = self._longhaul("stats", "--twin", self.name, "--json")
-        return {way["from"]: way["stats"] for way in json.loads(text)["directions"]}
+        return {way["from"]: way["stats"] for way in json.loads(text)["directions"] if way["link"] == link}
 
     def emulator_cpu_s(self):
         """User and system time of the twin's emulator so far."""
@@ -142,7 +153,7 @@ class Twin:
         return result[0]
 
     def _longhaul(self, *words):
-        argv = [str(self._binary), "twin", *words]
+        argv = [str(self.binary), "twin", *words]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_COMMAND_LIMIT_S)
         if done.returncode != 0:
             raise ArmFailed(f"longhaul twin {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")

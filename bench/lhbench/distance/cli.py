@@ -20,12 +20,19 @@ from ..settings import FULL, QUICK, Settings
 from ..units import GI, KI, MI
 from .capacity import capacity
 from .cells import FILE, FILES, MEMORY, run_cell
+from .cut import cut
+from .held import held
 from .path import Cell
 from .report import as_json, markdown
 from .targets import targets
 
-_CAPACITY = "capacity"
-_WHAT = (_CAPACITY, MEMORY, FILE, FILES)
+# What is no cell of the grid, by the rows that it gives of a binary and a place to work.
+_ROWS = {
+    "capacity": capacity,
+    "rate": lambda binary, _: held(binary),
+    "cut": cut,
+}
+_WHAT = (*_ROWS, MEMORY, FILE, FILES)
 _REQUIRED = ("ip", "sysctl", "ss", "iperf3", "cc")
 _DEFAULT_OUT = longhaul.REPOSITORY / "bench/out"
 _FULL = dataclasses.replace(FULL, rounds=3, duration_s=30, file_bytes=2 * GI, small_files=20_000, arm_limit_s=300)
@@ -62,7 +69,7 @@ def _run(options, binary):
     own_mounts()
     work.mkdir(parents=True, exist_ok=True)
     about = machine.describe(work, binary)
-    runs, rows, failure = [], [], None
+    runs, rows, failure = [], {}, None
 
     def write():
         # After every cell, so that a run cut short keeps what it has.
@@ -70,14 +77,14 @@ def _run(options, binary):
         (out / "distance.json").write_text(json.dumps(as_json(runs, rows, about, settings), indent=1) + "\n")
 
     for what in options.only:
-        if what == _CAPACITY:
+        if what in _ROWS:
             try:
-                for row in capacity(binary, work):
-                    rows.append(row)
+                for row in _ROWS[what](binary, work):
+                    rows.setdefault(what, []).append(row)
                     print(row.line, file=sys.stderr, flush=True)
                     write()
             except (ArmFailed, OSError) as error:
-                failure = f"capacity ended early: {error}"
+                failure = f"{what} ended early: {error}"
                 print(failure, file=sys.stderr)
             continue
         for cell in cells:
@@ -87,18 +94,19 @@ def _run(options, binary):
     print((out / "distance.md").read_text(), end="")
     if failure or any(run.failure or any(arm.problems() for arm in run.arms) for run in runs):
         return 1
-    missed = any(target.verdict == "FAIL" for target in targets(runs)) or not all(row.holds for row in rows)
+    missed = any(target.verdict == "FAIL" for target in targets(runs)) or not all(row.holds for part in rows.values() for row in part)
     return 3 if missed else 0
 
 
 def _parser():
     parser = argparse.ArgumentParser(
         prog="bench/distance",
-        description="Runs Longhaul and its peers in alternation over emulated long paths, and measures the emulator's capacity.",
+        description="Runs Longhaul and its peers in alternation over emulated long paths; measures what the emulator carries, how "
+                    "`--rate` is held and how a copy survives cuts.",
         epilog="example: bench/distance --only memory --rtt 100 --loss 0,1e-4 --rate 1 --rounds 1 --duration 10",
     )
     parser.add_argument("--only", type=_choice("part", _WHAT), default=_WHAT, metavar=",".join(_WHAT),
-                        help="memory to memory, one big file, many small files, the emulator's capacity; default all")
+                        help="memory to memory, one big file, many small files; the emulator's capacity, set points, cuts; default all")
     parser.add_argument("--rtt", type=_choice("round trip", _values("rtt_ms")), default=_values("rtt_ms"), metavar="MS",
                         help=f"of {_listed('rtt_ms')} ms; default all")
     parser.add_argument("--loss", type=_choice("loss", _values("loss")), default=_values("loss"), metavar="SHARE",

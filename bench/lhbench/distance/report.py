@@ -5,15 +5,22 @@ import dataclasses
 from ..report import NOTHING, arm_json, head
 from .capacity import HEAD as CAPACITY_HEAD
 from .cells import MEMORY
+from .row import HEAD
 from .targets import share, targets
 
 _LATE_US = 1000.0
+_TITLES = {
+    "capacity": ("What the emulator carries", CAPACITY_HEAD),
+    "rate": ("Set point, by the counters of the link", HEAD),
+    "cut": ("Cuts", HEAD),
+}
 
 
-def markdown(runs, capacity, machine, settings):
+def markdown(runs, rows, machine, settings):
     parts = [head("Longhaul over an emulated ocean", machine, settings.rounds)]
-    if capacity:
-        parts.append("\n".join(["## What the emulator carries", "", *CAPACITY_HEAD, *(row.line for row in capacity)]))
+    for what, of in rows.items():
+        title, columns = _TITLES[what]
+        parts.append("\n".join([f"## {title}", "", *columns, *(row.line for row in of)]))
     parts += [_cell(run) for run in runs]
     parts.append("\n".join(["## Method", "", *(f"- {line}" for line in _METHOD)]))
     lines = [target.line for target in targets(runs)]
@@ -22,12 +29,12 @@ def markdown(runs, capacity, machine, settings):
     return "\n\n".join(parts) + "\n"
 
 
-def as_json(runs, capacity, machine, settings):
+def as_json(runs, rows, machine, settings):
     return {
         "machine": machine,
         "settings": dataclasses.asdict(settings),
         "method": _METHOD,
-        "capacity": [vars(row) for row in capacity],
+        **{what: [vars(row) for row in of] for what, of in rows.items()},
         "cells": [
             {"what": run.what, **dataclasses.asdict(run.cell), "late_p99_us": run.late_p99_us, "failure": run.failure,
              "skipped": run.skipped, "arms": [arm_json(arm) for arm in run.arms]}

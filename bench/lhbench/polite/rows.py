@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from ..truth.row import LATE_NS
 from ..twin import Twin
-from .flows import Iperf, Longhaul, outcome
+from ..agent import Agent
+from .flows import Iperf, outcome
 
 # A flow beside --polite keeps so much of what it gets alone, and an idle link is filled so far.
 KEEPS = FILLS = 0.9
@@ -71,8 +72,8 @@ class Path:
 
 def filled(path):
     """--polite on an idle link."""
-    with path.twin() as twin, Longhaul(twin, path.binary) as longhaul:
-        test = longhaul.start(LEAD_S + path.seconds, "--polite")
+    with path.twin() as twin, Agent(twin) as agent:
+        test = agent.test(LEAD_S + path.seconds, "--protect", "clear", "--polite")
         seconds, end = outcome(test, LEAD_S + path.seconds)
         whole, later = _mean(seconds), _mean(seconds[LEAD_S:])
         dropped = twin.stats()["a"]["dropped"]["queue"]["packets"]
@@ -84,8 +85,8 @@ def filled(path):
 def comes_later(path):
     """A cubic flow that comes to a link which --polite fills."""
     path.alone(1)
-    with path.twin() as twin, Longhaul(twin, path.binary) as longhaul:
-        test = longhaul.start(LEAD_S + path.seconds + 2, "--polite")
+    with path.twin() as twin, Agent(twin) as agent:
+        test = agent.test(LEAD_S + path.seconds + 2, "--protect", "clear", "--polite")
         time.sleep(LEAD_S)
         yield _beside(path, "cubic comes to --polite", twin, 1, test, 0)
 
@@ -93,8 +94,8 @@ def comes_later(path):
 def was_there(path):
     """--polite comes to a link that a cubic flow fills."""
     path.alone(1)
-    with path.twin() as twin, Longhaul(twin, path.binary) as longhaul:
-        yield _beside(path, "--polite comes to cubic", twin, 1, lambda: longhaul.start(path.seconds, "--polite"), LEAD_S)
+    with path.twin() as twin, Agent(twin) as agent:
+        yield _beside(path, "--polite comes to cubic", twin, 1, lambda: agent.test(path.seconds, "--protect", "clear", "--polite"), LEAD_S)
 
 
 def impolite(path):
@@ -102,9 +103,9 @@ def impolite(path):
     for flows in (1, 8):
         path.alone(flows)
         for options in (("--congestion", "cubic", "--streams", "1"), ("--congestion", "cubic"), ()):
-            with path.twin() as twin, Longhaul(twin, path.binary) as longhaul:
+            with path.twin() as twin, Agent(twin) as agent:
                 name = f"{' '.join(options) or 'no option'} comes to {flows} cubic"
-                row = _beside(path, name, twin, flows, lambda: longhaul.start(path.seconds, *options), LEAD_S)
+                row = _beside(path, name, twin, flows, lambda: agent.test(path.seconds, "--protect", "clear", *options), LEAD_S)
                 row.holds = None
                 yield row
 

@@ -21,6 +21,9 @@ pub(super) const TAKE_PS_MAX: u64 = 6_000_000_000;
 const FILL_PPM: u128 = 1_000_500;
 /// What may stay unused in the bucket: a sender may be that late.
 const BURST_PS: i64 = 30_000_000_000;
+/// The same while the window is full. What is stored then follows the pause as a burst, and a second later the window is full of
+/// that burst and pauses again: over a path on which the first second is uneven, a pause of 40 ms came back every second.
+const FULL_PS: i64 = 5_000_000_000;
 /// Longest absence of the caller for which the bucket fills.
 const ABSENCE_MAX: Duration = Duration::from_millis(100);
 /// What is held free for queues: as much as short ones hold. Long ones are paced exactly.
@@ -70,7 +73,11 @@ impl Gate {
         }
         let window_ps = WINDOW_PS.saturating_sub(self.booked_ps).saturating_sub(self.waiting_ps);
         let window_ps = u64::try_from(window_ps).unwrap_or(0);
-        if window_ps < take_ps { 0 } else { bucket_ps.clamp(take_ps, window_ps) }
+        if window_ps < take_ps {
+            self.bucket_ps = self.bucket_ps.min(FULL_PS);
+            return 0;
+        }
+        bucket_ps.clamp(take_ps, window_ps)
     }
 
     /// The set point rises: a debt from the old one shrinks to little, and a window that was not kept
@@ -194,6 +201,29 @@ mod tests {
         let gaps = vec![Duration::from_millis(10); 10_000];
         let sum: u64 = greedy(&gaps, 2 * SECOND_PS).iter().map(|(_, ps)| ps).sum();
         assert!((100 * SECOND_PS..=103 * SECOND_PS).contains(&sum), "{sum} in 100 s");
+    }
+
+    #[test]
+    fn a_pause_does_not_come_back_every_second() {
+        let mut gate = Gate::new(Duration::ZERO);
+        let step = Duration::from_millis(2);
+        let mut taken = Vec::new();
+        for call in 0..2_500_u32 {
+            let now = step * call;
+            // What slow start leaves in a queue is taken back, and handed over again: a burst in the first second.
+            if call == 250 {
+                gate.unbook(now, now - Duration::from_millis(100), SECOND_PS / 20);
+            }
+            let asked_ps = if call < 200 { SECOND_PS / 1_000 } else { SECOND_PS };
+            let take_ps = gate.open(now, SECOND_PS / 1_000).min(asked_ps);
+            gate.book(now, take_ps);
+            taken.push(take_ps);
+        }
+        // 20 ms, from the third second on.
+        for (at, ten) in taken.chunks(10).enumerate().skip(100) {
+            let sum: u64 = ten.iter().sum();
+            assert!((SECOND_PS * 17 / 1_000..=SECOND_PS * 23 / 1_000).contains(&sum), "{sum} at {} ms", at * 20);
+        }
     }
 
     #[test]

@@ -1,0 +1,129 @@
+"""A copy over paths that are cut in its middle."""
+
+import json
+import shutil
+import time
+from contextlib import contextmanager
+
+from ..agent import Agent
+from ..errors import ArmFailed
+from ..twin import Twin, finished
+from .counted import Counted
+from .row import Row
+
+_RATE_BPS, _RTT_S = 1e9, 0.1
+_BYTES = 2_000_000_000
+_CUT_AT = 0.35
+_LIMIT_S = 180
+_BUFFER_BYTES = 64 << 20
+_LINKS = ("one", "two")
+_GOAL, _BACK_S, _RESUMED_S = 0.9, 3.0, 2.0
+# What was in flight over the path that was cut: its round trip and its queue, and headers of all.
+_IN_FLIGHT_BYTES = 2 * _RATE_BPS / 8 * _RTT_S
+_HEADERS = 1500 / 1448
+_TIMEOUT_S = 10
+
+
+def cut(binary, work):
+    source, root = work / "cut/source", work / "cut/root"
+    for directory in (source, root):
+        directory.mkdir(parents=True)
+    try:
+        _fill(source / "big")
+        for what in (_one_of_two, _the_only_one, _for_too_long):
+            yield what(binary, source, root)
+            shutil.rmtree(root / "copy", ignore_errors=True)
+    finally:
+        shutil.rmtree(work / "cut", ignore_errors=True)
+
+
+def _one_of_two(binary, source, root):
+    with _path(binary, _LINKS, root) as (twin, agent), Counted(twin, "two") as other:
+        copy = agent.copy(source, root / "copy")
+        at = _cut_in_the_middle(twin, ("one",), other, 2)
+        summary = _ended(copy, source, root)
+        before = _sent(twin, _LINKS)
+    back = next((begin for begin, rate in other.windows(other.at(at), other.end(), 0.5) if rate >= _GOAL * _RATE_BPS), None)
+    back_s = float("inf") if back is None else back - other.at(at)
+    twice = before - _BYTES * _HEADERS
+    holds = back_s <= _BACK_S and summary["ok"] and twice <= _IN_FLIGHT_BYTES
+    return Row("2 GB over two paths of 1 Gb/s, 100 ms; one is cut", "≥ 90 % of the other within 3 s, nothing sent twice but what was in flight",
+               f"{_GOAL:.0%} after {back_s:.1f} s, {twice / 1e6:+.0f} MB beyond data and headers (in flight: "
+               f"{_IN_FLIGHT_BYTES / 1e6:.0f})", holds)
+
+
+def _the_only_one(binary, source, root):
+    with _path(binary, ("ab",), root) as (twin, agent), Counted(twin) as counted:
+        copy = agent.copy(source, root / "copy")
+        _cut_in_the_middle(twin, ("ab",), counted, 1)
+        time.sleep(5)
+        healed = time.monotonic()
+        twin.heal("ab")
+        summary = _ended(copy, source, root)
+    begin = counted.at(healed)
+    flows = next((at for at, rate in counted.windows(begin, counted.end(), 0.2) if rate > 0.1 * _RATE_BPS), None)
+    resumed_s = float("inf") if flows is None else flows - begin
+    return Row("2 GB over one path, cut for 5 s", "goes on within 2 s of the heal", f"after {resumed_s:.1f} s",
+               resumed_s <= _RESUMED_S and summary["ok"])
+
+
+def _for_too_long(binary, source, root):
+    with _path(binary, ("ab",), root) as (twin, agent):
+        with Counted(twin) as counted:
+            copy = agent.copy(source, root / "copy", "--timeout", f"{_TIMEOUT_S}s")
+            at = _cut_in_the_middle(twin, ("ab",), counted, 1)
+            output, said = copy.communicate(timeout=_LIMIT_S)
+        ended_s, why = time.monotonic() - at, said.strip().splitlines()[-1:]
+        twin.heal("ab")
+        if copy.returncode == 0:
+            raise ArmFailed("a copy over a path that is gone ended well")
+        summary = _ended(agent.copy(source, root / "copy"), source, root)
+    again = summary["bytes_sent"] / _BYTES
+    holds = ended_s <= 3 * _TIMEOUT_S and bool(why) and again < 1 - _CUT_AT + 0.1 and summary["ok"]
+    return Row(f"2 GB over one path, cut for longer than `--timeout {_TIMEOUT_S}s`", "ends, says why, and is resumed",
+               f"ended with {copy.returncode} after {ended_s:.0f} s ({' '.join(why)}); the next run sent {again:.0%}", holds)
+
+
+@contextmanager
+def _path(binary, links, root):
+    keys = {"rate": f"{_RATE_BPS / 1e9:g} Gb/s", "delay": f"{_RTT_S * 500:g} ms", "queue": "12500000 B"}
+    with Twin(binary, links=links, **keys) as twin:
+        twin.raise_buffers(_BUFFER_BYTES)
+        with Agent(twin, root) as agent:
+            yield twin, agent
+
+
+def _fill(path):
+    piece = open("/dev/urandom", "rb").read(1 << 20)
+    with open(path, "wb") as file:
+        while file.tell() < _BYTES:
+            # No two pieces are alike, so that a place that was missed or taken twice shows.
+            file.write((file.tell().to_bytes(8, "big") + piece)[:min(len(piece), _BYTES - file.tell())])
+
+
+def _cut_in_the_middle(twin, links, counted, ways):
+    """When it was cut."""
+    until = time.monotonic() + _LIMIT_S
+    while not counted.bits or counted.bits[-1] < 8 * _BYTES * _CUT_AT / ways:
+        if time.monotonic() > until:
+            raise ArmFailed("the copy does not get on")
+        time.sleep(0.02)
+    at = time.monotonic()
+    for link in links:
+        twin.cut(link)
+    return at
+
+
+def _sent(twin, links):
+    """Bytes of packets that entered the links towards host b."""
+    return sum(twin.stats(link)["a"]["arrived"]["bytes"] for link in links)
+
+
+def _ended(copy, source, root):
+    """The last record of a copy that must have copied everything."""
+    summary = json.loads(finished(copy, _LIMIT_S).splitlines()[-1])
+    with open(source / "big", "rb") as one, open(root / "copy/big", "rb") as other:
+        while piece := one.read(1 << 22):
+            if piece != other.read(len(piece)):
+                raise ArmFailed("the copy is not what was copied")
+    return summary

@@ -50,8 +50,8 @@ class Agent:
         return f"{self._twin.addresses['b']}:{_PORT}"
 
     def location(self, path):
-        """A path at the agent, by all addresses that it has."""
-        first, *others = (address for address in self._twin.all_addresses["b"] if ":" not in address)
+        """A path at the agent, by its addresses at all links."""
+        first, *others = self._twin.link_addresses("b")
         return f"lh://{','.join([f'{first}:{_PORT}', *others])}{path}"
 
     def test(self, seconds, *options):

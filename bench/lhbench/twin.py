@@ -37,8 +37,7 @@ class Twin:
 
     def __init__(self, binary, seed=1, links=(device,), **keys):
         self.name = f"bench-{os.getpid()}-{next(_numbers)}"
-        # Of each host: the first, and all.
-        self.addresses, self.all_addresses = {}, {}
+        self.addresses = {}
         self.binary = binary
         self._seed, self._links, self._keys = seed, links, keys
         self._running = []
@@ -52,8 +51,7 @@ class Twin:
             description.flush()
             words = ["up", description.name, "--name", self.name, "--seed", str(self._seed), "--json"]
             hosts = json.loads(self._longhaul(*words))["hosts"]
-        self.all_addresses = {host["name"]: host["addresses"] for host in hosts}
-        self.addresses = {host: addresses[0] for host, addresses in self.all_addresses.items()}
+        self.addresses = {host["name"]: host["addresses"][0] for host in hosts}
         return self
 
     def __exit__(self, *_):
@@ -70,6 +68,12 @@ class Twin:
         """`change(loss="1%", way="forward")` is `longhaul twin link ab --loss 1% --way forward`."""
         words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
         self._longhaul("link", self.device, "--twin", self.name, *words)
+
+    def link_addresses(self, host):
+        """The IPv4 addresses of a host at its links: what goes to one of them goes over that link."""
+        words = ["ip", "-n", self.namespace(host), "-4", "-j", "addr", "show", "dev"]
+        shown = (json.loads(subprocess.run([*words, link], capture_output=True, check=True).stdout) for link in self._links)
+        return [one["local"] for devices in shown for device in devices for one in device["addr_info"]]
 
     def cut(self, link):
         self._longhaul("link", link, "--twin", self.name, "--cut")

@@ -1,4 +1,4 @@
-"""Longhaul's planner: calendars and slots by themselves, and the k shortest loop-free paths between all pairs of a network of
+"""Longhaul's planner: calendars, slots and shares by themselves, and the k shortest loop-free paths between all pairs of a network of
 the size of ESnet beside networkx.
 
 Exit codes: 0 done · 1 a program failed, or the two do not find the same · 2 usage, or this machine cannot run it · 3 a
@@ -29,6 +29,14 @@ _SLOTS = [
 ]
 
 
+# What crates/plan/benches/shares.rs measures: its key, in words, and the seconds that the solver may take.
+_SHARES = [
+    ("many", "10,000 flows over 8 of 504 links", 0.020),
+    ("million", "10⁶ flows over 4 to 12 of 10,000 links", 3.0),
+]
+_SHARES_BYTES = 2e9
+
+
 def main():
     options = _parser().parse_args()
     try:
@@ -45,15 +53,21 @@ def _run(options):
     networkx = _networkx()
     about = machine.describe(longhaul.REPOSITORY, Path("longhaul"))
     slots = _cargo_bench("slots")
+    shares = _cargo_bench("shares")
     ours = _cargo_bench("paths")
     theirs = _peer(networkx, ours, options.seconds)
     options.out.mkdir(parents=True, exist_ok=True)
     targets = [_slots_target(slots, *row) for row in _SLOTS if row[2]]
+    for key, words, goal in _SHARES:
+        seconds = shares[key]["solve"]
+        targets.append((f"shares of {words}", f"< {_time(goal * 1e9)}", _time(seconds * 1e9), seconds < goal))
+    memory = shares["peak_bytes"]
+    targets.append(("shares: memory", f"< {_SHARES_BYTES / 1e9:g} GB", f"{memory / 1e9:.2f} GB", memory < _SHARES_BYTES))
     best = min(ours["seconds"])
     targets.append(("paths: all pairs", f"< {_GOAL_S * 1e3:.0f} ms", f"{best * 1e3:.0f} ms", best < _GOAL_S))
-    report = _markdown(about, slots, ours, theirs, targets)
+    report = _markdown(about, slots, shares, ours, theirs, targets)
     (options.out / "plan.md").write_text(report)
-    results = {"machine": about, "slots": slots, "seconds": ours["seconds"], "networkx": theirs}
+    results = {"machine": about, "slots": slots, "shares": shares, "seconds": ours["seconds"], "networkx": theirs}
     (options.out / "plan.json").write_text(json.dumps(results, indent=1) + "\n")
     print(report, end="")
     return 0 if all(passed for *_, passed in targets) else 3
@@ -112,7 +126,7 @@ def _coprime(one, other):
     return one == 1
 
 
-def _markdown(about, slots, ours, theirs, targets):
+def _markdown(about, slots, shares, ours, theirs, targets):
     nodes, best, rounds = ours["nodes"], min(ours["seconds"]), len(ours["seconds"])
     pairs = nodes * (nodes - 1)
     return "\n".join([
@@ -126,6 +140,11 @@ def _markdown(about, slots, ours, theirs, targets):
         *(f"| {words} | {slots[key]['count']} | "
           + " | ".join(_time(slots[key][at]) for at in ("p50", "p99", "p999", "most")) + " |"
           for key, words, _ in _SLOTS),
+        "",
+        "| shares, best round | solver | certificate | links that are full |",
+        "|---|---|---|---|",
+        *(f"| {words} | {_time(shares[key]['solve'] * 1e9)} | {_time(shares[key]['check'] * 1e9)} | {shares[key]['full']} |"
+          for key, words, _ in _SHARES),
         "",
         f"The k = {ours['k']} shortest loop-free paths between all {pairs} pairs of {nodes} routers with "
         f"{len(ours['edges'])} directed links:",
@@ -147,7 +166,7 @@ def _markdown(about, slots, ours, theirs, targets):
 def _parser():
     parser = argparse.ArgumentParser(
         prog="bench/plan",
-        description="Calendars, slots and paths of the planner, the paths beside networkx.",
+        description="Calendars, slots, shares and paths of the planner, the paths beside networkx.",
         epilog="example: bench/plan --seconds 5",
     )
     parser.add_argument("--seconds", type=float, default=15.0, help="time for networkx (15)")

@@ -7,6 +7,7 @@
 mod calendar;
 mod decimal;
 mod paths;
+mod shares;
 mod slots;
 
 use serde_json::Value;
@@ -34,10 +35,12 @@ pub fn answer(text: &str) -> Result<Value, AnswerError> {
         slots::fill
     } else if calendar::is_kind(&file) {
         calendar::fill
+    } else if shares::is_kind(&file) {
+        shares::fill
     } else if paths::is_kind(&file) {
         paths::fill
     } else {
-        let kinds = "`links` and `queries`, `available_at`, or groups with `edges`";
+        let kinds = "`links` and `queries`, `available_at`, `cases` with `flows` or `groups`, or groups with `edges`";
         return Err(refused(format!("no file of questions: it has {kinds}")));
     };
     fill(&mut file)?;

@@ -8,10 +8,12 @@
 pub mod answer;
 pub mod book;
 pub mod calendar;
+pub mod certificate;
 pub mod graph;
 pub mod paths;
 pub mod requirements;
 pub mod reserve;
+pub mod share;
 pub mod slots;
 pub mod starts;
 pub mod volume;

@@ -35,6 +35,52 @@ fn slots() {
 }
 
 #[test]
+fn shares() {
+    let file: Value = serde_json::from_str(include_str!("vectors/maxmin.json")).unwrap();
+    let mut asked = file.clone();
+    for case in asked["cases"].as_array_mut().unwrap() {
+        ["rates", "alloc", "bottlenecks"].iter().for_each(|key| drop(case.as_object_mut().unwrap().remove(*key)));
+    }
+    let mut answered = answer(&asked.to_string()).unwrap();
+    // The file has three decimals of what never ends.
+    let three = |value: &mut Value| {
+        if let Some(number) = value.as_f64().filter(|number| number.fract() != 0.0) {
+            *value = json!((number * 1e3).round() / 1e3);
+        }
+    };
+    let b4 = answered["cases"].as_array_mut().unwrap().last_mut().unwrap();
+    b4["alloc"].as_object_mut().unwrap().values_mut().flat_map(|row| row.as_array_mut().unwrap()).for_each(three);
+    b4["bottlenecks"].as_array_mut().unwrap().iter_mut().for_each(|row| three(&mut row[1]));
+    assert_eq!(answered, file);
+}
+
+#[test]
+fn what_is_no_share_is_refused() {
+    let ask =
+        |rest: Value| answer(&json!({"cases": [{"name": "x", "links": {"a": 1.5}, "flows": {"f": rest}}]}).to_string());
+    let half = ask(json!([1, 0.25, ["a"]])).unwrap();
+    assert_eq!(half["cases"][0]["rates"], json!({"f": 0.25}));
+    assert_eq!(ask(json!([0, null, ["a"]])).unwrap()["cases"][0]["rates"], json!({"f": 0}), "who weighs nothing");
+    for (flow, says) in [
+        (json!([1, null]), "`x`: `f` is no [weight, cap, links]"),
+        (json!([1, null, []]), "write its links"),
+        (json!([1, null, ["b"]]), "`f`: no link \"b\""),
+        (json!(["1", null, ["a"]]), "write a weight"),
+        (json!([1, -1, ["a"]]), "write a cap"),
+    ] {
+        let error = ask(flow).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    let group =
+        |curve: &str| json!({"cases": [{"links": {"a": 9}, "groups": {"g": {"curve": curve, "tunnels": [["a"]]}}}]});
+    for wrong in ["", "min(s)", "min(10s,15", "3", "0s", "-2s", "min(s,s)"] {
+        let error = answer(&group(wrong).to_string()).unwrap_err().to_string();
+        assert!(error.contains("case 0: `g`: `curve` is no sum of terms"), "{wrong}: {error}");
+    }
+    assert_eq!(answer(&group(" 0.5s + min( 2 s , 3 ) ").to_string()).unwrap()["cases"][0]["alloc"], json!({"g": [9]}));
+}
+
+#[test]
 fn calendars() {
     let file: Value = serde_json::from_str(include_str!("vectors/calendar.json")).unwrap();
     let mut asked = file.clone();

@@ -29,6 +29,11 @@ impl Scale {
         Ok(Scale { decimals })
     }
 
+    /// What a number of the file is multiplied by.
+    pub(super) fn power(self) -> u64 {
+        10_u64.pow(self.decimals as u32)
+    }
+
     /// A number of the file, 0 to `most` after scaling.
     pub(super) fn read(self, value: &Value, most: u64) -> Option<u64> {
         self.scaled(&text(value.as_number()?)).filter(|number| *number <= most)
@@ -64,7 +69,7 @@ impl Scale {
 
     /// A scaled number as the file writes it.
     pub(super) fn write(self, scaled: u64) -> Value {
-        let power = 10_u64.pow(self.decimals as u32);
+        let power = self.power();
         if scaled.is_multiple_of(power) {
             return (scaled / power).into();
         }

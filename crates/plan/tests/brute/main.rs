@@ -5,31 +5,14 @@
 
 mod book;
 mod calendar;
+#[path = "../common/cases.rs"]
+mod cases;
 mod nets;
 mod reserve;
+#[path = "../common/rng.rs"]
 mod rng;
 mod slots;
 mod threads;
 mod volume;
 
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-
-use rng::Rng;
-
-/// What properties run when nobody says how many.
-const CASES_OF_PROPERTIES: u64 = 256;
-
-/// Runs a property for each case: `cases` of them, or in proportion to how many were asked for.
-fn each_case(cases: u64, property: impl Fn(&mut Rng)) {
-    let number = |name: &str| std::env::var(name).ok().map(|n| n.parse::<u64>().expect("a number"));
-    let seeds = match number("PLAN_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("PROPTEST_CASES").map_or(cases, |asked| (asked * cases).div_ceil(CASES_OF_PROPERTIES)),
-    };
-    for seed in seeds {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| property(&mut Rng::new(seed)))) {
-            eprintln!("case {seed} failed; PLAN_SEED={seed} runs it alone");
-            resume_unwind(panic);
-        }
-    }
-}
+use cases::each_case;

@@ -16,6 +16,7 @@ impl Rng {
     }
 
     /// From `low` to `high`, with both.
+    #[allow(dead_code, reason = "not all tests draw moments")]
     pub(crate) fn within(&mut self, low: i64, high: i64) -> i64 {
         low + (self.next() % (high - low + 1).unsigned_abs()).cast_signed()
     }

@@ -36,6 +36,7 @@ class Row:
     cores: float
     per_gbps: float
     broken: list = field(default_factory=list)
+    void = False
 
     @property
     def line(self):

@@ -7,8 +7,10 @@
 
 pub mod answer;
 pub mod book;
+pub mod bottleneck;
 pub mod calendar;
 pub mod certificate;
+pub mod explain;
 pub mod graph;
 pub mod paths;
 pub mod requirements;

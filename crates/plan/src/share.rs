@@ -142,6 +142,18 @@ impl Problem {
         flow
     }
 
+    /// The same with other capacities of some resources.
+    #[must_use]
+    pub fn with_capacities(&self, capacities: &[(ResourceId, u64)]) -> Problem {
+        let mut problem = self.clone();
+        for (resource, capacity) in capacities {
+            let limit = &mut problem.limits[*resource as usize];
+            limit.capacity = (*capacity).min(RATE_MAX);
+            limit.floor = limit.floor.min(limit.capacity);
+        }
+        problem
+    }
+
     /// The resources.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {

@@ -3,8 +3,10 @@
 #[path = "../common/cases.rs"]
 mod cases;
 mod certificate;
+mod explain;
 mod fraction;
 mod problems;
 #[path = "../common/rng.rs"]
 mod rng;
 mod single;
+mod structure;

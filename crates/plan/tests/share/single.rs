@@ -16,7 +16,7 @@ fn due(problem: &Problem, flow: usize, level: Fraction) -> Fraction {
 }
 
 /// Rates by the definition, level by level, tier by tier.
-fn reckoned(problem: &Problem) -> Vec<Fraction> {
+pub(crate) fn reckoned(problem: &Problem) -> Vec<Fraction> {
     let flows = problem.demands().len();
     let floor = |flow: usize| Fraction::whole(problem.demands()[flow].floor);
     let mut rates: Vec<Fraction> = (0..flows).map(floor).collect();

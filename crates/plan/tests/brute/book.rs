@@ -121,7 +121,9 @@ fn a_book_takes_what_adds_up_and_no_more() {
             };
             let (done, expected) = if ids.is_empty() || rng.one_in(2) {
                 let fit = fits(&before, &list(None));
-                let expires = now + rng.within(1, 6);
+                // Some would last longer than what they hold.
+                let longest = *rng.pick(&[6, 2 * TICKS]);
+                let expires = now + rng.within(1, longest);
                 let held = match &second {
                     Some(backup) => book.hold_protected(holder("a"), &first, backup, expires, now),
                     None => book.hold(holder("a"), &first, expires, now),

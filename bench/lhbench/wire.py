@@ -4,8 +4,9 @@ import bisect
 import ctypes
 import os
 import subprocess
-import threading
 import time
+
+from .sampler import Sampler
 
 _CLONE_NEWNET = 0x40000000
 _ETHERNET_BYTES = 14
@@ -21,22 +22,13 @@ def count_real_packets(namespace, device):
         raise OSError(f"ethtool cannot turn segmentation off at {device}: {done.stderr.strip()}")
 
 
-class Wire:
-    """A context manager that samples until it is left; then windows can be asked for."""
+class Wire(Sampler):
+    """Samples until it is left; then windows can be asked for."""
 
     def __init__(self, namespace, device):
+        super().__init__()
         self._namespace, self._device = namespace, device
         self._times, self._bytes = [], []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._over.set()
-        self._thread.join()
 
     def begin(self):
         """When the first data left."""
@@ -63,7 +55,7 @@ class Wire:
         b0, b1 = self._bytes[after - 1], self._bytes[after]
         return b0 + (b1 - b0) * (moment - t0) / (t1 - t0)
 
-    def _sample(self):
+    def _look(self):
         # A namespace is a thread's own, and so is its view of /proc/thread-self/net.
         handle = os.open(f"/run/netns/{self._namespace}", os.O_RDONLY)
         if _libc.setns(handle, _CLONE_NEWNET) != 0:

@@ -1,28 +1,20 @@
 """What a link of a twin counts over a time."""
 
-import threading
 import time
+
+from ..sampler import Sampler
 
 _PERIOD_S = 0.1
 
 
-class Counted:
-    """A context manager that looks at what left a link towards host b until it is left; then windows can be asked for."""
+class Counted(Sampler):
+    """Looks at what left a link towards host b until it is left; then windows can be asked for."""
 
     def __init__(self, twin, link="ab"):
+        super().__init__()
         self._twin, self._link = twin, link
         # Seconds of the emulator's clock, bits, and of our clock.
         self.times, self.bits, self._ours = [], [], []
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self._over.set()
-        self._thread.join()
 
     def begin(self):
         """When the first data had left."""

@@ -123,9 +123,10 @@ impl Bookings {
     }
 }
 
-struct Reader<'a> {
-    source: Source<'a>,
-    network: &'a Network,
+/// What a file is read with.
+pub(crate) struct Reader<'a> {
+    pub(crate) source: Source<'a>,
+    pub(crate) network: &'a Network,
 }
 
 impl<'a> Reader<'a> {
@@ -211,7 +212,8 @@ impl<'a> Reader<'a> {
         Ok(links)
     }
 
-    fn resource(
+    /// One `[[resource]]`, called unlike those that are known.
+    pub(crate) fn resource(
         &self,
         table: &'a DeTable<'a>,
         span: Range<usize>,
@@ -276,7 +278,7 @@ fn rate(text: &str) -> Result<Rate, String> {
 }
 
 /// A date of TOML, or the same in quotes.
-fn moment(value: &DeValue<'_>) -> Result<Utc, String> {
+pub(crate) fn moment(value: &DeValue<'_>) -> Result<Utc, String> {
     let written = match value {
         DeValue::Datetime(date) => date.to_string(),
         other => written(other)?.to_owned(),

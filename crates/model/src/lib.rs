@@ -8,3 +8,4 @@ pub mod bookings;
 pub mod network;
 pub mod requirements;
 pub mod scenario;
+pub mod shares;

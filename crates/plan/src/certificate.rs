@@ -5,9 +5,19 @@
 //!   tier is at a higher level, and flows of lower tiers have no more than their floors, or what is kept for the lowest (Bertsekas and Gallager, "Data
 //!   Networks", 1992, section 6.5). A flow over several tunnels meets a full resource on each of them.
 //!
+//!   Where flows use their tunnels without an order, that is what [`check_adaptive`] asks of them, and flows over one tunnel
+//!   are compared with each other.
+//!
+//! A flow in classes is at the level at which its class, and that around it, and so on, is due what its children are together when
+//! the flow has what it has.
+//!
 //! The check is O(Σ uses). Exact rates are looked at to 2⁻¹⁶ b/s and the step of a level.
 
-use crate::share::{Allocation, Curve, FINE_BITS, Fine, LEVEL_BITS, Level, Problem, ResourceId};
+mod classes;
+mod level;
+
+use crate::share::{Allocation, FINE_BITS, Fine, LEVEL_BITS, Level, Problem, ResourceId};
+use level::Levels;
 
 /// What is looked away from in a rate.
 const TINY: Fine = 1 << (FINE_BITS - 16);
@@ -75,7 +85,29 @@ struct Of {
 /// # Errors
 /// The first thing that is not as it should be.
 pub fn check(problem: &Problem, allocation: &Allocation) -> Result<(), Broken> {
+    check_tunnels(problem, allocation, Tunnels::InOrder)
+}
+
+/// Checks an allocation in which flows use their tunnels without an order.
+///
+/// # Errors
+/// The first thing that is not as it should be.
+pub fn check_adaptive(problem: &Problem, allocation: &Allocation) -> Result<(), Broken> {
+    check_tunnels(problem, allocation, Tunnels::Alike)
+}
+
+/// How flows use several tunnels.
+#[derive(Clone, Copy, PartialEq)]
+enum Tunnels {
+    /// One after the other, all by one level.
+    InOrder,
+    /// Each by a level of its own.
+    Alike,
+}
+
+fn check_tunnels(problem: &Problem, allocation: &Allocation, tunnels_are: Tunnels) -> Result<(), Broken> {
     let Allocation { rates, exact, floors, .. } = allocation;
+    let levels = Levels::of(problem);
     let (tunnels, limits, demands) = (problem.tunnels(), problem.limits(), problem.demands());
     if [rates.len(), exact.len()] != [tunnels; 2] || floors.len() != limits.len() {
         return Err(Broken::Shape);
@@ -87,7 +119,7 @@ pub fn check(problem: &Problem, allocation: &Allocation) -> Result<(), Broken> {
         if (Fine::from(rates[tunnel]) << FINE_BITS).abs_diff(exact[tunnel]) >= 1 << FINE_BITS {
             return Err(Broken::Rounding { tunnel });
         }
-        let blur = blur(&demands[problem.flow_of(tunnel)].curve);
+        let blur = levels.blur(problem.flow_of(tunnel));
         for of in problem.uses(tunnel).iter().map(|of| *of as usize) {
             carried[of] += u128::from(rates[tunnel]);
             exactly[of] = exactly[of].saturating_add(exact[tunnel].saturating_sub(blur));
@@ -103,21 +135,30 @@ pub fn check(problem: &Problem, allocation: &Allocation) -> Result<(), Broken> {
     if let Some(resource) = (0..limits.len()).find(|resource| floors[*resource] > limits[*resource].floor) {
         return Err(Broken::Kept { resource });
     }
-    let floors_fit = floors_fit(problem);
     let totals: Vec<Fine> = (0..demands.len()).map(|flow| exact[problem.tunnels_of(flow)].iter().sum()).collect();
     for (flow, demand) in demands.iter().enumerate() {
         let whole: u128 = rates[problem.tunnels_of(flow)].iter().map(|rate| u128::from(*rate)).sum();
-        if whole > u128::from(demand.curve.most()) || totals[flow] > fine(demand.curve.most()) + TINY {
+        // A cap of tunnels that rise together is full to what is looked away from in each.
+        let of_flow = problem.tunnels_of(flow).len() as Fine;
+        let blur = if tunnels_are == Tunnels::Alike { levels.blur(flow) * of_flow } else { TINY };
+        if whole > u128::from(demand.curve.most()) || totals[flow] > fine(demand.curve.most()) + blur {
             return Err(Broken::TooMuch { flow });
         }
-        if floors_fit && whole < u128::from(demand.floor) {
+        let is_below = whole < u128::from(demand.floor) || totals[flow] + levels.blur(flow) < levels.floor(flow);
+        if levels.floors_fit() && is_below {
             return Err(Broken::BelowFloor { flow });
         }
     }
-    fair(problem, allocation, &totals)
+    fair(problem, &levels, allocation, &totals, tunnels_are)
 }
 
-fn fair(problem: &Problem, allocation: &Allocation, totals: &[Fine]) -> Result<(), Broken> {
+fn fair(
+    problem: &Problem,
+    levels: &Levels,
+    allocation: &Allocation,
+    totals: &[Fine],
+    tunnels_are: Tunnels,
+) -> Result<(), Broken> {
     let demands = problem.demands();
     let tiers = demands.iter().map(|demand| usize::from(demand.tier) + 1).max().unwrap_or(0);
     let resources = problem.limits().len();
@@ -126,18 +167,22 @@ fn fair(problem: &Problem, allocation: &Allocation, totals: &[Fine]) -> Result<(
     // What levels in steps leave unused, in b/s.
     let mut steps = vec![0_u128; resources];
     for (flow, demand) in demands.iter().enumerate() {
-        let step = step(&demand.curve);
+        let step = levels.step(flow);
         // Tunnels are filled in order, so the level to which one was is that of all up to it.
         let mut so_far = 0;
         for tunnel in problem.tunnels_of(flow) {
             so_far += allocation.exact[tunnel];
             // Where a tunnel carries nothing there is nothing to take.
-            let above_floor = so_far > fine(demand.floor) + TINY && allocation.exact[tunnel] > TINY;
-            let level = above_floor.then(|| lowest(&demand.curve, so_far.saturating_sub(blur(&demand.curve))));
+            let blur = levels.blur(flow);
+            let above_floor = so_far > levels.floor(flow) + blur && allocation.exact[tunnel] > TINY;
+            let level = above_floor.then(|| levels.lowest(flow, so_far - blur));
             for resource in problem.uses(tunnel).iter().map(|of| *of as usize) {
                 let of = &mut of[usize::from(demand.tier) * resources + resource];
                 of.used += allocation.exact[tunnel];
-                of.highest = of.highest.max(level);
+                // A flow over several alike is at another level on each.
+                if tunnels_are == Tunnels::InOrder || problem.tunnels_of(flow).len() == 1 {
+                    of.highest = of.highest.max(level);
+                }
                 of.above_floor |= level.is_some();
                 steps[resource] += step;
             }
@@ -155,12 +200,16 @@ fn fair(problem: &Problem, allocation: &Allocation, totals: &[Fine]) -> Result<(
             && (tier + 1..tiers).all(|below| !at(below).above_floor || is_kept(below))
     };
     for (flow, demand) in demands.iter().enumerate() {
-        if totals[flow] + blur(&demand.curve) >= fine(demand.curve.most()) {
+        let nearly = totals[flow] + levels.blur(flow);
+        let of_flow = problem.tunnels_of(flow);
+        // What tunnels that rise together may have is full but for steps of the level.
+        let is_together = tunnels_are == Tunnels::Alike && of_flow.len() > 1;
+        let steps = if is_together { levels.step(flow) << (FINE_BITS - LEVEL_BITS + 1) } else { 0 };
+        if nearly + steps >= fine(demand.curve.most()) {
             continue;
         }
         let tier = usize::from(demand.tier);
-        let of_flow = problem.tunnels_of(flow);
-        let level = highest(&demand.curve, totals[flow] + blur(&demand.curve)) + STEPS;
+        let level = levels.highest(flow, nearly);
         let stops = |resource: &ResourceId| {
             let resource = *resource as usize;
             let others = of[tier * resources + resource].highest;
@@ -175,67 +224,4 @@ fn fair(problem: &Problem, allocation: &Allocation, totals: &[Fine]) -> Result<(
 
 fn fine(rate: u64) -> Fine {
     Fine::from(rate) << FINE_BITS
-}
-
-/// What is looked away from in a rate of a curve: slopes are known to 2⁻⁴⁸, so that after 70 Tb/s it is a quarter of a b/s.
-fn blur(curve: &Curve) -> Fine {
-    let along = curve.corners().and_then(<[_]>::last).map_or(0, |last| last.0);
-    TINY + (Fine::from(along) << LEVEL_BITS)
-}
-
-fn floors_fit(problem: &Problem) -> bool {
-    let mut sums = vec![0_u128; problem.limits().len()];
-    for (flow, demand) in problem.demands().iter().enumerate() {
-        let first = problem.tunnels_of(flow).start;
-        problem.uses(first).iter().for_each(|of| sums[*of as usize] += u128::from(demand.floor));
-    }
-    problem.limits().iter().zip(sums).all(|(limit, sum)| sum <= u128::from(limit.capacity))
-}
-
-/// The most that a level of 1 b/s brings, in b/s, rounded up.
-fn step(curve: &Curve) -> u128 {
-    match curve {
-        Curve::Weighted { weight, .. } => u128::from(weight.get()),
-        Curve::Points(_) => {
-            let slope = |(from, base): (u64, u64), (to, end): (u64, u64)| u128::from((end - base).div_ceil(to - from));
-            pieces(curve).map(|(begin, end)| slope(begin, end)).max().unwrap_or(0)
-        }
-    }
-}
-
-/// The lowest level at which a curve gives a rate.
-fn lowest(curve: &Curve, rate: Fine) -> Level {
-    match curve {
-        Curve::Weighted { weight, .. } => (rate / u128::from(weight.get())) >> (FINE_BITS - LEVEL_BITS),
-        Curve::Points(_) => {
-            let found = pieces(curve).find(|(_, end)| rate <= fine(end.1));
-            found.map_or(0, |(begin, end)| within(begin, end, rate))
-        }
-    }
-}
-
-/// The highest level at which a curve gives no more than a rate that is below its most.
-fn highest(curve: &Curve, rate: Fine) -> Level {
-    match curve {
-        Curve::Weighted { weight, .. } => ((rate / u128::from(weight.get())) >> (FINE_BITS - LEVEL_BITS)) + 1,
-        Curve::Points(_) => {
-            let found = pieces(curve).find(|(_, end)| rate < fine(end.1));
-            found.map_or(Level::MAX >> 1, |(begin, end)| within(begin, end, rate) + 1)
-        }
-    }
-}
-
-/// The level within a piece at which it gives a rate.
-fn within(begin: (u64, u64), end: (u64, u64), rate: Fine) -> Level {
-    /// To so many bits of the rate: with all of them the product would be too large.
-    const DROPPED: u32 = 48;
-    let above = rate.saturating_sub(fine(begin.1)) >> DROPPED;
-    let along = (above * u128::from(end.0 - begin.0)).checked_div(u128::from(end.1 - begin.1)).unwrap_or(0);
-    (Level::from(begin.0) << LEVEL_BITS) + (along >> (FINE_BITS - DROPPED - LEVEL_BITS))
-}
-
-/// The begin and the end of each straight part of a curve by points.
-fn pieces(curve: &Curve) -> impl Iterator<Item = ((u64, u64), (u64, u64))> {
-    let corners = curve.corners().unwrap_or_default();
-    std::iter::once((0, 0)).chain(corners.iter().copied()).zip(corners.iter().copied())
 }

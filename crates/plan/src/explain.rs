@@ -50,7 +50,7 @@ pub struct Remedy {
 /// Explains the rate of a flow.
 ///
 /// # Errors
-/// If flows have several tunnels or curves that are not straight.
+/// If flows have several tunnels or are in classes.
 pub fn explain(problem: &Problem, allocation: &Allocation, flow: usize) -> Result<Explanation, NoStructure> {
     let structure = Structure::of(problem, allocation)?;
     let rate = allocation.rates[flow];
@@ -63,8 +63,12 @@ pub fn explain(problem: &Problem, allocation: &Allocation, flow: usize) -> Resul
         held_by => held_by.to_vec(),
     };
     let full = |resource: &ResourceId| {
-        let mut holders: Vec<(usize, u64)> =
-            structure.over(*resource).iter().map(|flow| (*flow, allocation.rates[*flow])).collect();
+        let mut holders: Vec<(usize, u64)> = structure
+            .over(*resource)
+            .iter()
+            .map(|flow| *flow as usize)
+            .map(|flow| (flow, allocation.rates[flow]))
+            .collect();
         holders.sort_by_key(|(flow, rate)| (std::cmp::Reverse(*rate), *flow));
         Full { resource: *resource, holders }
     };

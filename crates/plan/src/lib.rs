@@ -5,17 +5,22 @@
 
 #![forbid(unsafe_code)]
 
+pub mod allot;
 pub mod answer;
 pub mod book;
 pub mod bottleneck;
 pub mod calendar;
 pub mod certificate;
+pub mod difference;
 pub mod explain;
 pub mod graph;
+pub mod mark;
+pub mod objective;
 pub mod paths;
 pub mod requirements;
 pub mod reserve;
 pub mod share;
 pub mod slots;
 pub mod starts;
+pub mod usage;
 pub mod volume;

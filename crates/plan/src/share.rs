@@ -3,15 +3,25 @@
 //! A [`Problem`] is resources with capacities (links one way, marks, caps of classes: the solver knows no difference) and flows
 //! that draw on them over one or several tunnels. All flows of a tier rise with one level of fair share, each by its
 //! [`Curve`], until something it draws on is full; a flow with another tunnel goes on over that (Jain et al., "B4", SIGCOMM 2013,
-//! section 5). A tier gets what the ones before it leave, less the floors of those behind it.
+//! section 5). A tier gets what the ones before it leave, less the floors of those behind it. Flows in classes rise with the level of
+//! their class.
 //!
 //! Rates are b/s. The solver counts in 2⁻⁸⁰ b/s, without rounding but that of the level (2⁻³² b/s for a weight of 1), so the
 //! exact allocation is known to a small part of a b/s; [`Allocation::rates`] are integers within 1 b/s of it.
 
+mod adaptive;
+mod axes;
+mod bends;
+mod class;
 mod curve;
 mod fill;
+mod rise;
 mod round;
+mod scale;
+mod used;
 
+pub use adaptive::{InClasses, solve_adaptive};
+pub use class::{Class, ClassError, DEPTH_MAX};
 pub use curve::{Curve, CurveError, LEVEL_BITS, Level};
 pub use fill::solve;
 
@@ -24,6 +34,8 @@ pub const FLOWS_MAX: usize = 1 << 22;
 pub type Fine = u128;
 /// Bits of a [`Fine`] behind the point.
 pub const FINE_BITS: u32 = 80;
+/// What a level inside a class lacks to be [`Fine`].
+const INNER_SHIFT: u32 = FINE_BITS - scale::INNER_BITS;
 
 /// Index of a resource of a problem.
 pub type ResourceId = u32;
@@ -61,6 +73,11 @@ pub struct Problem {
     begins: Vec<u32>,
     /// What tunnels draw on, each once.
     uses: Vec<ResourceId>,
+    classes: Vec<Class>,
+    /// The class of each flow; empty if there are none.
+    class_of: Vec<Option<u32>>,
+    /// Of each class.
+    scales: Vec<scale::Scale>,
 }
 
 /// Who gets what.
@@ -108,10 +125,12 @@ impl Problem {
     /// Adds a flow with its tunnels in order of preference, each with what it draws on; its index.
     ///
     /// # Panics
-    /// If there is no such resource, no tunnel, or a tunnel that draws on nothing; beyond [`FLOWS_MAX`] tunnels.
+    /// If there is no such resource, no tunnel, or a tunnel that draws on nothing; beyond [`FLOWS_MAX`] tunnels; after
+    /// [`Problem::with_classes`].
     pub fn add<'a>(&mut self, demand: Demand, tunnels: impl IntoIterator<Item = &'a [ResourceId]>) -> usize {
         let flow = self.demands.len();
         let first = self.flow_of.len();
+        assert!(self.classes.is_empty(), "flows are added before classes");
         for uses in tunnels {
             let begin = self.uses.len();
             self.uses.extend_from_slice(uses);
@@ -142,6 +161,17 @@ impl Problem {
         flow
     }
 
+    /// The same with flows in classes: parents before their children, and the class of each flow, if it is in one.
+    ///
+    /// # Errors
+    /// If that is no tree, or no tree of these flows.
+    pub fn with_classes(mut self, classes: Vec<Class>, class_of: Vec<Option<u32>>) -> Result<Problem, ClassError> {
+        class::check(&self, &classes, &class_of)?;
+        self.scales = class::scales(&self, &classes, &class_of);
+        (self.classes, self.class_of) = (classes, class_of);
+        Ok(self)
+    }
+
     /// The same with other capacities of some resources.
     #[must_use]
     pub fn with_capacities(&self, capacities: &[(ResourceId, u64)]) -> Problem {
@@ -151,6 +181,7 @@ impl Problem {
             limit.capacity = (*capacity).min(RATE_MAX);
             limit.floor = limit.floor.min(limit.capacity);
         }
+        problem.scales = class::scales(&problem, &problem.classes, &problem.class_of);
         problem
     }
 
@@ -164,6 +195,22 @@ impl Problem {
     #[must_use]
     pub fn demands(&self) -> &[Demand] {
         &self.demands
+    }
+
+    /// Classes, parents before their children.
+    #[must_use]
+    pub fn classes(&self) -> &[Class] {
+        &self.classes
+    }
+
+    /// The class that a flow is in.
+    #[must_use]
+    pub fn class_of(&self, flow: usize) -> Option<usize> {
+        self.class_of.get(flow).copied().flatten().map(|class| class as usize)
+    }
+
+    fn scale_of(&self, flow: usize) -> Option<&scale::Scale> {
+        self.class_of(flow).map(|class| &self.scales[class])
     }
 
     /// The tunnels of a flow.

@@ -19,7 +19,7 @@ pub struct Unknown {
 const LISTED_MAX: usize = 8;
 
 impl Unknown {
-    pub(super) fn new<'a>(kind: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> Unknown {
+    pub(crate) fn new<'a>(kind: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> Unknown {
         let known: Vec<&str> = known.collect();
         let meant = meant(name, known.iter().copied());
         let listed = if meant.is_none() && known.len() <= LISTED_MAX { known } else { Vec::new() };

@@ -11,6 +11,11 @@ pub const LEVEL_BITS: u32 = 32;
 /// Bits of a slope behind the point, so that a slope times a level is [`Fine`].
 const SLOPE_BITS: u32 = FINE_BITS - LEVEL_BITS;
 
+/// Bits of a part of a curve behind the point.
+pub(super) const PART_BITS: u32 = 24;
+/// No corner of a part is later.
+const LATEST: u64 = 1 << 63;
+
 /// What a flow gets at each level: never less at a higher one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Curve {
@@ -86,20 +91,63 @@ impl Curve {
         }
     }
 
+    /// A part of the curve, in 2⁻²⁴, that rises on where the curve is level at last, up to [`RATE_MAX`].
+    pub(super) fn part(&self, part: u32) -> Curve {
+        let of = |rate: u64| (u128::from(rate) * u128::from(part)).div_ceil(1 << PART_BITS) as u64;
+        let level = |rate: u64, level: u64, of: u64| {
+            let level =
+                ((u128::from(rate) * u128::from(level)) << PART_BITS) / (u128::from(of) * u128::from(part)).max(1);
+            u64::try_from(level).unwrap_or(LATEST).min(LATEST)
+        };
+        let points = match self {
+            Curve::Weighted { weight, .. } => {
+                Box::from([(level(RATE_MAX, 1, u64::from(weight.get())).max(1), RATE_MAX)])
+            }
+            Curve::Points(points) => {
+                let mut corners: Vec<(u64, u64)> = points.0.iter().map(|(level, rate)| (*level, of(*rate))).collect();
+                let (end, most) = points.0.last().copied().unwrap_or_default();
+                if most > 0 {
+                    corners.push((level(RATE_MAX, end, most).max(end + 1), RATE_MAX));
+                }
+                corners.into()
+            }
+        };
+        Curve::Points(Points(points))
+    }
+
+    /// The level at which it gives a rate in b/s, as near as floating point is.
+    pub(super) fn level(&self, rate: f64) -> f64 {
+        match self {
+            Curve::Weighted { weight, .. } => rate / f64::from(weight.get()),
+            Curve::Points(points) => {
+                let mut before = (0.0, 0.0);
+                for (level, end) in points.0.iter().map(|(level, end)| (*level as f64, *end as f64)) {
+                    if rate < end {
+                        return before.0 + (rate - before.1) / (end - before.1) * (level - before.0);
+                    }
+                    before = (level, end);
+                }
+                before.0
+            }
+        }
+    }
+
     /// The straight parts of the greater of a floor and the curve, with at least one.
-    pub(super) fn pieces(&self, floor: u64) -> Vec<Piece> {
+    pub(super) fn pieces(&self, floor: Fine) -> Vec<Piece> {
         let fine = |rate: u64| Fine::from(rate) << FINE_BITS;
         let mut pieces = Vec::with_capacity(3);
         match self {
             Curve::Weighted { weight, .. } => {
-                let level = |rate: u64| (Level::from(rate) << LEVEL_BITS).div_ceil(Level::from(weight.get()));
-                if self.most() > floor {
-                    let slope = u128::from(weight.get()) << SLOPE_BITS;
-                    pieces.push(Piece { from: level(floor), base: fine(floor), slope });
-                    pieces.push(Piece { from: level(self.most()), base: fine(self.most()), slope: 0 });
+                let slope = u128::from(weight.get()) << SLOPE_BITS;
+                let most = fine(self.most());
+                if most > floor {
+                    pieces.push(Piece { from: floor.div_ceil(slope), base: floor, slope });
+                    pieces.push(Piece { from: most.div_ceil(slope), base: most, slope: 0 });
                 }
             }
             Curve::Points(points) => {
+                // Whole b/s: only floors of classes are not, and none of their flows has such a curve.
+                let floor = u64::try_from(floor >> FINE_BITS).unwrap_or(RATE_MAX);
                 let mut before = (0, 0);
                 for (to, end) in points.0.iter().copied() {
                     let (from, base) = std::mem::replace(&mut before, (to, end));
@@ -120,7 +168,7 @@ impl Curve {
             }
         }
         if pieces.first().is_none_or(|first| first.from > 0) {
-            pieces.insert(0, Piece { from: 0, base: fine(floor), slope: 0 });
+            pieces.insert(0, Piece { from: 0, base: floor, slope: 0 });
         }
         pieces
     }

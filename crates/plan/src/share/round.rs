@@ -26,6 +26,8 @@ pub(super) fn rounded(problem: &Problem, exact: &[Fine]) -> Vec<u64> {
         for flow in 0..problem.demands().len() {
             let of_flow = problem.tunnels_of(flow);
             let due = (exact[of_flow.clone()].iter().sum::<Fine>().saturating_sub(STEPS)).div_ceil(1 << FINE_BITS);
+            // Tunnels that rise together may be a part of a b/s beyond a cap.
+            let due = due.min(Fine::from(problem.demands()[flow].curve.most()));
             let has: Fine = rates[of_flow.clone()].iter().map(|rate| Fine::from(*rate)).sum();
             let mut more = due.saturating_sub(has);
             for tunnel in of_flow {

@@ -6,13 +6,14 @@ use plan::share::{FINE_BITS, solve};
 use crate::cases::each_case;
 use crate::problems::{Kinds, random};
 
-const ALL: Kinds = Kinds { tiers: 3, floors: true, points: true, tunnels: 3, kept: true };
+const ALL: Kinds = Kinds { tiers: 3, floors: true, points: true, tunnels: 3, kept: true, classes: false };
 
 #[test]
 fn every_result_passes_and_no_changed_rate_does() {
     each_case(2_000, |rng| {
         let tunnels = if rng.one_in(2) { 1 } else { 3 };
-        let problem = random(rng, Kinds { tunnels, ..ALL });
+        let classes = rng.one_in(2);
+        let problem = random(rng, Kinds { tunnels, classes, ..ALL });
         let allocation = solve(&problem);
         check(&problem, &allocation).unwrap_or_else(|broken| panic!("{broken}: {allocation:?} of {problem:?}"));
         let tunnel = rng.size(0, problem.tunnels() as u64 - 1) as usize;

@@ -3,10 +3,18 @@
 #[path = "../common/cases.rs"]
 mod cases;
 mod certificate;
+mod classes;
+mod difference;
 mod explain;
 mod fraction;
+mod incremental;
+mod lp;
+mod nets;
+mod objective;
 mod problems;
+mod questions;
 #[path = "../common/rng.rs"]
 mod rng;
+mod several;
 mod single;
 mod structure;

@@ -7,12 +7,43 @@ use crate::cases::each_case;
 use crate::fraction::Fraction;
 use crate::problems::{Kinds, PLAIN, random};
 
-/// The rate of a flow of a weight at a level.
+/// The rate of a flow at a level.
 fn due(problem: &Problem, flow: usize, level: Fraction) -> Fraction {
     let demand = &problem.demands()[flow];
-    let Curve::Weighted { weight, .. } = &demand.curve else { panic!("only weights are reckoned") };
-    let risen = level * Fraction::whole(u64::from(weight.get()));
+    let risen = match &demand.curve {
+        Curve::Weighted { weight, .. } => level * Fraction::whole(u64::from(weight.get())),
+        Curve::Points(_) => {
+            let pieces = pieces(&demand.curve);
+            let piece = pieces.iter().find(|(_, end)| level <= Fraction::whole(end.0));
+            piece.map_or(Fraction::whole(demand.curve.most()), |(begin, end)| {
+                let slope = Fraction::new(i128::from(end.1 - begin.1), i128::from(end.0 - begin.0));
+                Fraction::whole(begin.1) + (level - Fraction::whole(begin.0)) * slope
+            })
+        }
+    };
     risen.min(Fraction::whole(demand.curve.most())).max(Fraction::whole(demand.floor))
+}
+
+/// The begin and the end of each straight part of a curve by points.
+fn pieces(curve: &Curve) -> Vec<((u64, u64), (u64, u64))> {
+    let corners = curve.corners().unwrap_or_default();
+    std::iter::once((0, 0)).chain(corners.iter().copied()).zip(corners.iter().copied()).collect()
+}
+
+/// The levels at which a flow bends.
+fn bends(problem: &Problem, flow: usize) -> Vec<Fraction> {
+    let demand = &problem.demands()[flow];
+    let Curve::Weighted { weight, .. } = &demand.curve else {
+        let pieces = pieces(&demand.curve);
+        let floor = pieces.iter().filter(|(begin, end)| begin.1 < demand.floor && demand.floor <= end.1);
+        let floor = floor.map(|(begin, end)| {
+            let width = i128::from(end.0 - begin.0) * i128::from(demand.floor - begin.1);
+            Fraction::whole(begin.0) + Fraction::new(width, i128::from(end.1 - begin.1))
+        });
+        return floor.chain(pieces.iter().map(|(_, end)| Fraction::whole(end.0))).collect();
+    };
+    let at = |rate: u64| Fraction::new(i128::from(rate), i128::from(weight.get()));
+    vec![at(demand.floor), at(demand.curve.most())]
 }
 
 /// Rates by the definition, level by level, tier by tier.
@@ -31,12 +62,7 @@ pub(crate) fn reckoned(problem: &Problem) -> Vec<Fraction> {
                 let left = Fraction::whole(problem.limits()[resource].capacity) - used;
                 let over: Vec<usize> = rising.iter().copied().filter(|flow| uses(*flow, resource)).collect();
                 let sum = |level| over.iter().fold(Fraction::whole(0), |sum, flow| sum + due(problem, *flow, level));
-                let bends = over.iter().flat_map(|flow| {
-                    let demand = &problem.demands()[*flow];
-                    let Curve::Weighted { weight, .. } = &demand.curve else { panic!("only weights are reckoned") };
-                    [demand.floor, demand.curve.most()]
-                        .map(|rate| Fraction::new(i128::from(rate), i128::from(weight.get())))
-                });
+                let bends = over.iter().flat_map(|flow| bends(problem, *flow));
                 let mut bends: Vec<Fraction> = bends.chain([Fraction::whole(0)]).collect();
                 bends.sort();
                 let before = bends.iter().copied().rfind(|level| sum(*level) <= left)?;
@@ -82,6 +108,11 @@ fn compare(problem: &Problem) {
 #[test]
 fn weights_and_caps() {
     each_case(2_000, |rng| compare(&random(rng, PLAIN)));
+}
+
+#[test]
+fn curves_by_points() {
+    each_case(1_000, |rng| compare(&random(rng, Kinds { tiers: 2, floors: true, points: true, ..PLAIN })));
 }
 
 #[test]

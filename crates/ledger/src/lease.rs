@@ -1,0 +1,273 @@
+//! The way to new rates: leases that agents hold, and when a session may have more.
+//!
+//! Of each session it is known what it **may be sending at most**: the rate of the lease that its agent acknowledged, or its fall-back
+//! once that lease has run out, or any rate of a lease that was sent and is not acknowledged yet. A decrease is sent at once. An
+//! increase on a resource is sent when what all sessions may be sending leaves room for it: so it waits for the acknowledgements, or
+//! the ends of the leases, of the decreases on the same resources, and for no others. Whatever is lost on the way, no resource is
+//! ever given out twice; where it carries more than it should from the begin (a mark was lowered), it only gets less.
+//!
+//! Pure: time is an argument, in ms of a clock that does not go back.
+
+use std::collections::BTreeMap;
+
+use crate::rates::Rates;
+
+/// How long a lease lasts, ms.
+pub const LENGTH_MS: u64 = 30_000;
+/// How long after it was sent it is renewed, ms: two renewals may be lost.
+pub const RENEW_MS: u64 = 10_000;
+/// Leases of a session that are sent and not acknowledged; further changes wait.
+pub const UNDERWAY_MAX: usize = 4;
+/// A part of an increase that is worth a lease of its own, in percent of the rate that it is to come to.
+pub const PART_PERCENT: u64 = 5;
+/// Changes below this and below [`SMALL_PERCENT`] wait for the next renewal, b/s.
+pub const SMALL_BPS: u64 = 1_000_000;
+/// See [`SMALL_BPS`].
+pub const SMALL_PERCENT: u64 = 1;
+
+/// A lease as it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// To the agent that drives this session.
+    pub session: u64,
+    /// Rises with each lease of any session.
+    pub generation: u64,
+    /// In b/s of IP packets.
+    pub rate_bps: u64,
+    /// How long, ms.
+    pub length_ms: u64,
+    /// What holds after that, b/s of IP packets.
+    pub fall_back_bps: u64,
+}
+
+/// A lease that an agent has, or may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lease {
+    generation: u64,
+    rate: u64,
+    fall_back: u64,
+    /// When it was sent.
+    sent: u64,
+    /// When it has run out, at the latest: counted from the acknowledgement.
+    ends: u64,
+}
+
+impl Lease {
+    fn at(&self, now: u64) -> u64 {
+        if now < self.ends { self.rate } else { self.fall_back }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Session {
+    /// What it draws on, of the planning before and of the last.
+    uses: Vec<String>,
+    /// What it drew on before, as long as it may still send over that.
+    left: Vec<String>,
+    /// What it is to have.
+    target: u64,
+    acknowledged: Option<Lease>,
+    underway: Vec<Lease>,
+}
+
+impl Session {
+    /// What it may be sending at most.
+    fn held(&self, now: u64) -> u64 {
+        let acknowledged = self.acknowledged.map_or(0, |lease| lease.at(now));
+        // When these arrive is not known.
+        let underway = self.underway.iter().map(|lease| lease.rate.max(lease.fall_back));
+        underway.fold(acknowledged, u64::max)
+    }
+
+    /// All that it may be sending over, each once.
+    fn draws_on(&self) -> impl Iterator<Item = &String> {
+        self.uses.iter().chain(self.left.iter().filter(|name| !self.uses.contains(name)))
+    }
+
+    /// The lease that it was told last.
+    fn told(&self) -> Option<&Lease> {
+        self.underway.last().or(self.acknowledged.as_ref())
+    }
+}
+
+/// All leases of a controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leases {
+    sessions: BTreeMap<u64, Session>,
+    capacities: BTreeMap<String, u64>,
+}
+
+impl Leases {
+    /// A session begins; the first lease goes along with the request to run it. One that is known stays as it is.
+    pub fn begin(&mut self, session: u64) {
+        self.sessions.entry(session).or_default();
+    }
+
+    /// An agent says what it has in force of a session, at its connection. What was underway did not arrive, or is counted in this.
+    pub fn found(&mut self, session: u64, generation: u64, rate_bps: u64, now: u64) {
+        let of = self.sessions.entry(session).or_default();
+        let lease = Lease { generation, rate: rate_bps, fall_back: rate_bps, sent: now, ends: now };
+        of.underway.clear();
+        of.acknowledged = Some(lease);
+    }
+
+    /// A session is over: its agent, or the other one, said so.
+    pub fn end(&mut self, session: u64) {
+        self.sessions.remove(&session);
+    }
+
+    /// An agent acknowledged a lease. It may do less than that (its site allows no more, or it is paused), but could do it any time.
+    pub fn acknowledged(&mut self, session: u64, generation: u64, now: u64) {
+        let Some(of) = self.sessions.get_mut(&session) else { return };
+        let Some(lease) = of.underway.iter().find(|lease| lease.generation == generation).copied() else { return };
+        // The agent never goes back, so what was sent before is over.
+        of.underway.retain(|lease| lease.generation > generation);
+        of.acknowledged = Some(Lease { ends: now.saturating_add(LENGTH_MS), ..lease });
+        if of.underway.is_empty() && of.held(now) <= of.target {
+            of.left.clear();
+        }
+    }
+
+    /// Takes new rates. Sessions that they do not name are to have nothing.
+    pub fn aim(&mut self, rates: &Rates) {
+        self.capacities.clone_from(&rates.capacities);
+        for (id, of) in &mut self.sessions {
+            let Some(rated) = rates.sessions.get(id) else {
+                of.target = 0;
+                continue;
+            };
+            of.target = rated.rate_bps;
+            if of.uses != rated.uses {
+                of.left.append(&mut of.uses);
+                of.left.sort();
+                of.left.dedup();
+                of.uses.clone_from(&rated.uses);
+            }
+        }
+    }
+
+    /// What a session may be sending at most, b/s of IP packets.
+    #[must_use]
+    pub fn held_bps(&self, session: u64, now: u64) -> u64 {
+        self.sessions.get(&session).map_or(0, |of| of.held(now))
+    }
+
+    /// The rate that an agent acknowledged and that is in force, b/s of IP packets; `None` before the first.
+    #[must_use]
+    pub fn in_force_bps(&self, session: u64, now: u64) -> Option<u64> {
+        Some(self.sessions.get(&session)?.acknowledged?.at(now))
+    }
+
+    /// What a session is to have, b/s of IP packets.
+    #[must_use]
+    pub fn target_bps(&self, session: u64) -> u64 {
+        self.sessions.get(&session).map_or(0, |of| of.target)
+    }
+
+    /// Whether all sessions have what they are to have, as far as their agents said.
+    #[must_use]
+    pub fn is_settled(&self, now: u64) -> bool {
+        let settled = |of: &Session| of.underway.is_empty() && !differs(of.target, of.held(now));
+        self.sessions.values().all(settled)
+    }
+
+    /// The leases that are to be sent now. `reached` says of a session whether its agent is connected; `generation` gives the next number.
+    /// What is returned counts as sent.
+    pub fn step(&mut self, now: u64, reached: impl Fn(u64) -> bool, mut generation: impl FnMut() -> u64) -> Vec<Grant> {
+        let mut grants = Vec::new();
+        let mut rises = Vec::new();
+        for (id, of) in &mut self.sessions {
+            if of.underway.len() >= UNDERWAY_MAX || !reached(*id) {
+                continue;
+            }
+            if of.held(now) == 0 {
+                of.left.clear();
+            }
+            let told = of.told().copied();
+            let rate = told.map_or(0, |lease| lease.rate);
+            // One that moved tells with its acknowledgement that it has left what it drew on before.
+            let moved = !of.left.is_empty() && of.underway.is_empty();
+            let is_due = moved || told.is_none_or(|lease| now.saturating_sub(lease.sent) >= RENEW_MS);
+            if of.target < rate && (is_due || differs(of.target, rate)) {
+                grants.push(of.send(*id, of.target, now, &mut generation));
+            } else if of.target > rate && (is_due || differs(of.target, rate)) {
+                rises.push((*id, rate, is_due));
+            } else if is_due {
+                grants.push(of.send(*id, rate, now, &mut generation));
+            }
+        }
+        // Those with least of what they are to have come first.
+        rises
+            .sort_by_key(|(id, rate, _)| (u128::from(*rate) * 1000 / u128::from(self.sessions[id].target.max(1)), *id));
+        let mut used = self.used(now);
+        for (id, rate, is_due) in rises {
+            let of = &self.sessions[&id];
+            let held = of.held(now);
+            let free = of.draws_on().map(|name| {
+                let capacity = self.capacities.get(name).copied().unwrap_or(0);
+                capacity.saturating_sub(used.get(name).copied().unwrap_or(0).saturating_sub(held))
+            });
+            let may = free.fold(of.target, u64::min);
+            let is_worth_it = may == of.target || may > rate.saturating_add(of.target / 100 * PART_PERCENT);
+            if may <= rate || !is_worth_it {
+                if is_due {
+                    let of = self.sessions.get_mut(&id).expect("it is one of them");
+                    grants.push(of.send(id, rate, now, &mut generation));
+                }
+                continue;
+            }
+            for name in of.draws_on() {
+                let of = used.entry(name.clone()).or_default();
+                *of = of.saturating_sub(held).saturating_add(may.max(held));
+            }
+            let of = self.sessions.get_mut(&id).expect("it is one of them");
+            grants.push(of.send(id, may, now, &mut generation));
+        }
+        grants
+    }
+
+    /// What may be sent at most over each resource.
+    fn used(&self, now: u64) -> BTreeMap<String, u64> {
+        let mut used: BTreeMap<String, u64> = BTreeMap::new();
+        for of in self.sessions.values() {
+            let held = of.held(now);
+            for name in of.draws_on() {
+                let used = used.entry(name.clone()).or_default();
+                *used = used.saturating_add(held);
+            }
+        }
+        used
+    }
+
+    /// What may be sent at most over a resource, b/s of IP packets.
+    #[must_use]
+    pub fn used_bps(&self, resource: &str, now: u64) -> u64 {
+        let over = |of: &&Session| of.draws_on().any(|name| name == resource);
+        self.sessions.values().filter(over).map(|of| of.held(now)).fold(0, u64::saturating_add)
+    }
+}
+
+impl Session {
+    fn send(&mut self, session: u64, rate: u64, now: u64, generation: &mut impl FnMut() -> u64) -> Grant {
+        let lease = Lease { generation: generation(), rate, fall_back: rate, sent: now, ends: u64::MAX };
+        self.underway.push(lease);
+        Grant {
+            session,
+            generation: lease.generation,
+            rate_bps: rate,
+            length_ms: LENGTH_MS,
+            fall_back_bps: lease.fall_back,
+        }
+    }
+}
+
+/// Whether a change is worth a lease of its own. To begin and to end is.
+fn differs(a: u64, b: u64) -> bool {
+    let (low, high) = (a.min(b), a.max(b));
+    (low == 0) != (high == 0)
+        || high - low >= SMALL_BPS
+        || (high - low).saturating_mul(100) > high.saturating_mul(SMALL_PERCENT)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+//! What the world around is like: the network and its classes as accepted, limits from outside, links that fail, usage.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Moment;
+
+/// The network in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkKnown {
+    /// The TOML as it was accepted.
+    pub text: String,
+    /// Its hosts. Kept with the text, so that the fold reads no TOML.
+    pub hosts: BTreeSet<String>,
+    /// Its links.
+    pub links: BTreeSet<String>,
+}
+
+/// Who shares it: classes, marks, floors of traffic at large.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SharesKnown {
+    /// The TOML as it was accepted.
+    pub text: String,
+    /// Its classes by name.
+    pub classes: BTreeMap<String, ClassKnown>,
+    /// Its marks.
+    pub marks: BTreeSet<String>,
+    /// After which time what a class used counts half, ms.
+    pub half_life_ms: u64,
+}
+
+/// What the order of work needs to know of a class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassKnown {
+    /// 0 is served first.
+    pub tier: u8,
+    /// Its part beside its siblings.
+    pub weight: u32,
+}
+
+/// What a limit is on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Resource {
+    /// A link, each way.
+    Link(String),
+    /// A mark.
+    Mark(String),
+    /// All that a host sends, and all that it receives.
+    Host(String),
+}
+
+/// A limit from outside.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limit {
+    /// At most, b/s of IP packets; 0 for nothing.
+    pub rate_bps: u64,
+    /// Until when; `None` until it is lifted.
+    pub until: Option<Moment>,
+    /// Who set it.
+    pub by: String,
+    /// Why, in their words.
+    pub why: String,
+}
+
+/// A link that is down, or was of late.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkTrouble {
+    /// Since when it is down, the last time.
+    pub down: Moment,
+    /// How that is known.
+    pub evidence: String,
+    /// Since when probes are answered again; `None` while they are not.
+    pub up: Option<Moment>,
+    /// Whether it is used again: the hold-down is over.
+    pub usable: bool,
+    /// How long it is held down after the first good probe, ms.
+    pub hold_ms: u64,
+    /// How many times it went down, as long as that is remembered.
+    pub flaps: u32,
+}
+
+/// What a class has used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Bytes ever.
+    pub total_bytes: u64,
+    /// Bytes, older ones counted less by the half-life, as of the moment below.
+    pub recent_bytes: u64,
+    /// When that was reckoned.
+    pub as_of: Moment,
+    /// Bytes of urgent transfers ever: what the budgets of classes are drawn by.
+    pub urgent_bytes: u64,
+}
+
+impl Resource {
+    /// The name of the link, mark or host.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Resource::Link(name) | Resource::Mark(name) | Resource::Host(name) => name,
+        }
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Resource::Link(name) => write!(f, "link `{name}`"),
+            Resource::Mark(name) => write!(f, "mark `{name}`"),
+            Resource::Host(name) => write!(f, "host `{name}`"),
+        }
+    }
+}

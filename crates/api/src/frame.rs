@@ -1,0 +1,128 @@
+//! Messages as frames on a stream of bytes: a length of 4 bytes (big endian) and that much JSON.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::agent::MESSAGE_MAX;
+
+/// Bytes of the length.
+const HEAD: usize = 4;
+
+/// A message that cannot be sent, or what came and is none.
+#[derive(Debug, thiserror::Error)]
+pub enum FrameError {
+    /// Longer than [`MESSAGE_MAX`].
+    #[error("a message of {0} bytes is longer than {MESSAGE_MAX}")]
+    Long(usize),
+    /// What came is no message.
+    #[error("what came is no message")]
+    Json(#[from] serde_json::Error),
+}
+
+/// A message as a frame.
+///
+/// # Errors
+/// If it is too long.
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, FrameError> {
+    let mut frame = vec![0; HEAD];
+    serde_json::to_writer(&mut frame, message)?;
+    let length = frame.len() - HEAD;
+    if length > MESSAGE_MAX {
+        return Err(FrameError::Long(length));
+    }
+    let length = u32::try_from(length).expect("it is bounded");
+    frame[..HEAD].copy_from_slice(&length.to_be_bytes());
+    Ok(frame)
+}
+
+/// Finds frames in what arrives. It holds one message at most and what one read brought.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    bytes: Vec<u8>,
+    /// What was taken of them.
+    from: usize,
+}
+
+impl Decoder {
+    /// Takes what arrived.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.bytes.drain(..self.from);
+        self.from = 0;
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// The next message, if it is there as a whole. What is no message of this kind, but JSON, is `Ok(Some(Err))`: it may be skipped.
+    ///
+    /// # Errors
+    /// If the length is out of bounds, or it is no JSON: nothing that follows can be read.
+    pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<Result<T, serde_json::Error>>, FrameError> {
+        let rest = &self.bytes[self.from..];
+        let Some((head, rest)) = rest.split_first_chunk::<HEAD>() else { return Ok(None) };
+        let length = u32::from_be_bytes(*head) as usize;
+        if length > MESSAGE_MAX {
+            return Err(FrameError::Long(length));
+        }
+        let Some(json) = rest.get(..length) else { return Ok(None) };
+        self.from += HEAD + length;
+        match serde_json::from_slice(json) {
+            Ok(message) => Ok(Some(Ok(message))),
+            Err(error) if error.is_data() => Ok(Some(Err(error))),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::{FromAgent, ToAgent};
+
+    #[test]
+    fn messages_come_through_however_they_are_cut() {
+        let sent = [ToAgent::Ping, ToAgent::Stop { session: 7 }, ToAgent::Revoke { session: u64::MAX }];
+        let bytes: Vec<u8> = sent.iter().flat_map(|message| encode(message).expect("it is short")).collect();
+        for step in 1..bytes.len() {
+            let mut decoder = Decoder::default();
+            let mut came = Vec::new();
+            for part in bytes.chunks(step) {
+                decoder.push(part);
+                while let Some(message) = decoder.next_message::<ToAgent>().expect("they are frames") {
+                    came.push(message.expect("it is one"));
+                }
+            }
+            assert_eq!(came, sent);
+        }
+    }
+
+    #[test]
+    fn what_a_newer_version_says_is_skipped() {
+        let mut decoder = Decoder::default();
+        decoder.push(&encode(&serde_json::json!({"type": "dance", "how": [1, 2]})).expect("it is short"));
+        decoder.push(&encode(&serde_json::json!({"type": "stop", "session": 1, "gently": true})).expect("it is short"));
+        assert!(decoder.next_message::<ToAgent>().expect("it is JSON").expect("it is there").is_err());
+        let known = decoder.next_message::<ToAgent>().expect("it is JSON").expect("it is there");
+        assert_eq!(known.expect("a field more is no harm"), ToAgent::Stop { session: 1 });
+    }
+
+    #[test]
+    fn garbage_is_told_and_never_panics() {
+        let mut decoder = Decoder::default();
+        decoder.push(b"GET / HTTP/1.1\r\n\r\n");
+        assert!(matches!(decoder.next_message::<FromAgent>(), Err(FrameError::Long(_))));
+        let mut decoder = Decoder::default();
+        decoder.push(&[0, 0, 0, 3, b'{', b'{', b'{']);
+        assert!(matches!(decoder.next_message::<FromAgent>(), Err(FrameError::Json(_))));
+        let long = "x".repeat(MESSAGE_MAX);
+        assert!(matches!(encode(&long), Err(FrameError::Long(_))));
+        let mut state = 1_u64;
+        for _ in 0..2_000 {
+            let mut decoder = Decoder::default();
+            for _ in 0..8 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let bytes = state.to_be_bytes();
+                decoder.push(&[&[0, 0, 0, bytes[0] % 9], &bytes[..]].concat());
+                while let Ok(Some(_)) = decoder.next_message::<FromAgent>() {}
+            }
+        }
+    }
+}

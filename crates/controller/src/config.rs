@@ -1,0 +1,247 @@
+//! The configuration of a controller: a file, what the command line says over it, and defaults, checked once.
+//!
+//! ```toml
+//! listen = "[::]:4811"
+//! store = "/var/lib/longhaul/store"
+//! network = "/etc/longhaul/network.toml"
+//! shares = "/etc/longhaul/shares.toml"
+//!
+//! [metrics]
+//! open = true
+//! ```
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use service::config::Source;
+use service::{ConfigError, Environment, Listen};
+use toml::Spanned;
+
+use crate::store::Place;
+
+/// The port of controllers.
+pub const PORT: u16 = 4811;
+/// Bytes of the files of a network and its shares.
+const TEXT_MAX: u64 = ledger::limits::FILE_TEXT_MAX as u64;
+
+const DEFAULT_LISTEN: Listen =
+    Listen { address: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), PORT), by_default: true };
+
+/// What the command line says; it goes before the file.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// `--listen ADDR:PORT`.
+    pub listen: Option<String>,
+    /// `--store DIR|postgres://…`.
+    pub store: Option<String>,
+    /// `--state-dir DIR`.
+    pub state_dir: Option<PathBuf>,
+    /// `--network FILE`.
+    pub network: Option<PathBuf>,
+    /// `--shares FILE`.
+    pub shares: Option<PathBuf>,
+    /// `--ready-file FILE`.
+    pub ready_file: Option<PathBuf>,
+}
+
+/// A file that was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Text {
+    /// Where it was.
+    pub path: PathBuf,
+    /// What is in it.
+    pub text: String,
+}
+
+/// A checked configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub(crate) listen: Listen,
+    pub(crate) store: Place,
+    pub(crate) state_dir: PathBuf,
+    pub(crate) network: Option<Text>,
+    pub(crate) shares: Option<Text>,
+    pub(crate) open_metrics: bool,
+    pub(crate) ready_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    listen: Option<Spanned<String>>,
+    store: Option<Spanned<String>>,
+    state_dir: Option<Spanned<PathBuf>>,
+    network: Option<Spanned<PathBuf>>,
+    shares: Option<Spanned<PathBuf>>,
+    #[serde(default)]
+    metrics: RawMetrics,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawMetrics {
+    #[serde(default)]
+    open: bool,
+}
+
+/// A value of the command line or of the file, with where it stands.
+struct Given<T> {
+    value: T,
+    key: &'static str,
+    span: Option<std::ops::Range<usize>>,
+}
+
+impl<T> Given<T> {
+    fn of(over: Option<T>, option: &'static str, raw: Option<Spanned<T>>, key: &'static str) -> Option<Given<T>> {
+        match (over, raw) {
+            (Some(value), _) => Some(Given { value, key: option, span: None }),
+            (None, Some(raw)) => Some(Given { span: Some(raw.span()), value: raw.into_inner(), key }),
+            (None, None) => None,
+        }
+    }
+
+    fn error(&self, source: &Source<'_>, text: impl Into<String>) -> ConfigError {
+        match &self.span {
+            Some(span) => source.error(self.key, span.clone(), text),
+            None => ConfigError::new(None, self.key, text),
+        }
+    }
+}
+
+impl Config {
+    /// Reads a file, if there is one, and checks all of it.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn load(file: Option<&Path>, over: Overrides, environment: &Environment) -> Result<Config, ConfigError> {
+        let Some(path) = file else { return check(Raw::default(), &Source::none(), over, environment) };
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::unreadable(path, error))?;
+        let source = Source::of(path, &text);
+        let raw = toml::from_str(&text).map_err(|error| source.syntax(error))?;
+        check(raw, &source, over, environment)
+    }
+
+    /// Where the store is.
+    #[must_use]
+    pub fn store(&self) -> &Place {
+        &self.store
+    }
+
+    /// Where identity and the admin's token are.
+    #[must_use]
+    pub fn state_dir(&self) -> &Path {
+        &self.state_dir
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn listen(&self) -> Listen {
+        self.listen
+    }
+}
+
+fn check(raw: Raw, source: &Source<'_>, over: Overrides, environment: &Environment) -> Result<Config, ConfigError> {
+    let listen = match Given::of(over.listen, "--listen", raw.listen, "listen") {
+        Some(given) => {
+            let text = "it is no address and port: write for example 0.0.0.0:4811 or [::]:4811";
+            let address = given.value.parse().map_err(|_| given.error(source, text))?;
+            Listen { address, by_default: false }
+        }
+        None => DEFAULT_LISTEN,
+    };
+    let state_dir = match Given::of(over.state_dir, "--state-dir", raw.state_dir, "state_dir") {
+        Some(given) if given.value.as_os_str().is_empty() => {
+            return Err(given.error(source, "it is empty: name a directory"));
+        }
+        Some(given) => given.value,
+        None => environment
+            .state_dir()
+            .ok_or_else(|| ConfigError::new(None, "--state-dir", "there is no home directory: name one"))?
+            .join("controller"),
+    };
+    let store = match Given::of(over.store, "--store", raw.store, "store") {
+        Some(given) => {
+            given.value.parse().map_err(|error: crate::store::StoreError| given.error(source, error.to_string()))?
+        }
+        None => Place::Directory(state_dir.join("store")),
+    };
+    let network = Given::of(over.network, "--network", raw.network, "network");
+    let shares = Given::of(over.shares, "--shares", raw.shares, "shares");
+    let config = Config {
+        listen,
+        store,
+        state_dir,
+        network: network.map(|given| read(&given, source)).transpose()?,
+        shares: shares.map(|given| read(&given, source)).transpose()?,
+        open_metrics: raw.metrics.open,
+        ready_file: over.ready_file,
+    };
+    config.check_world()?;
+    Ok(config)
+}
+
+fn read(given: &Given<PathBuf>, source: &Source<'_>) -> Result<Text, ConfigError> {
+    let path = given.value.clone();
+    let refused = |error: std::io::Error| {
+        let text = format!("cannot read {}", path.display());
+        given.error(source, text).with_source(Some(error))
+    };
+    let length = std::fs::metadata(&path).map_err(refused)?.len();
+    if length > TEXT_MAX {
+        return Err(given.error(source, format!("{} has {length} bytes, {TEXT_MAX} are the most", path.display())));
+    }
+    let text = std::fs::read_to_string(&path).map_err(refused)?;
+    Ok(Text { path, text })
+}
+
+impl Config {
+    /// What can be said of network and shares without a state.
+    fn check_world(&self) -> Result<(), ConfigError> {
+        use model::network::Network;
+        use model::shares::Shares;
+        let wrong = |key: &str, error: model::network::NetworkError| ConfigError::new(None, key, error.to_string());
+        let Some(network) = &self.network else { return Ok(()) };
+        let file_name = network.path.display().to_string();
+        let network = Network::from_toml(&network.text, &file_name).map_err(|error| wrong("network", error))?;
+        let Some(shares) = &self.shares else { return Ok(()) };
+        let file_name = shares.path.display().to_string();
+        Shares::from_toml(&shares.text, &file_name, &network).map_err(|error| wrong("shares", error))?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str, over: Overrides) -> Result<Config, ConfigError> {
+        let source = Source::of(Path::new("c.toml"), text);
+        let raw = toml::from_str(text).map_err(|error| source.syntax(error))?;
+        let environment = Environment { home: Some("/home/u".into()), ..Environment::default() };
+        check(raw, &source, over, &environment)
+    }
+
+    #[test]
+    fn what_is_not_said_is_usual() {
+        let config = parse("", Overrides::default()).expect("it is right");
+        assert_eq!(config.listen.address.port(), PORT);
+        assert_eq!(config.store.to_string(), "/home/u/.local/state/longhaul/controller/store");
+        let over = Overrides { listen: Some("127.0.0.1:0".into()), ..Overrides::default() };
+        let config = parse("listen = \"[::1]:1\"\nstore = \"postgres://h/d\"", over).expect("it is right");
+        assert_eq!(config.listen.address.to_string(), "127.0.0.1:0", "the command line goes before");
+        assert_eq!(config.store.to_string(), "postgres://h/d");
+    }
+
+    #[test]
+    fn errors_name_the_place_and_the_way_out() {
+        let error = |text: &str| parse(text, Overrides::default()).expect_err("it is wrong").to_string();
+        assert!(error("listen = 4811").starts_with("c.toml:1:10: listen"), "{}", error("listen = 4811"));
+        assert!(error("\nlisten = \"here\"").starts_with("c.toml:2:10: listen: it is no address and port: write"));
+        assert!(error("listne = \"x\"").contains("listne"));
+        assert!(error("store = \"mysql://x\"").contains("c.toml:1:9: store"));
+        assert!(error("network = \"/nowhere/n.toml\"").contains("cannot read /nowhere/n.toml"));
+        let over = Overrides { listen: Some("x".into()), ..Overrides::default() };
+        assert!(parse("", over).expect_err("it is wrong").to_string().starts_with("--listen: "));
+    }
+}

@@ -1,0 +1,297 @@
+//! The controller itself: one thread that owns the state, hears agents and clients, and decides.
+//!
+//! What comes is taken in turns of at most [`TURN_MAX`]. In a turn events are applied to the state and gathered; at its end they are
+//! appended to the log together, with one `fsync`, and only then clients are answered, agents told and listeners informed. So what was
+//! acknowledged is durable, and requests that come at once share the price. If the log refuses (a full disk), nothing of the turn
+//! happened: the state is read back from the log, clients are told, and the next attempt of our own is [`REFUSED_PAUSE`] later.
+
+mod agents;
+pub(crate) mod app;
+mod clock;
+mod listing;
+mod live;
+mod paths;
+mod rates;
+mod sessions;
+mod start;
+mod work;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+
+use api::agent::ToAgent;
+use ledger::{Action, Event, Moment, Rejected, Seen, SessionId, State};
+use model::network::Network;
+use model::shares::Shares;
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::events::EventHub;
+use crate::hub::{ConnectionId, Heard};
+use crate::store::{Archive, FileLedger, Log, Store, StoreError};
+
+pub(crate) use clock::Clock;
+use listing::Listings;
+use live::{Connected, Live};
+pub(crate) use rates::Planned;
+use sessions::Unfinished;
+pub use start::StartError;
+pub(crate) use start::open;
+
+/// What is taken in one turn.
+const TURN_MAX: usize = 1024;
+/// Requests of clients that wait for the core.
+pub(crate) const ASKS_MAX: usize = 1024;
+/// Messages of agents that wait for the core.
+pub(crate) const HEARD_MAX: usize = 1024;
+/// How often the core looks at what has become due.
+const TICK: Duration = Duration::from_millis(100);
+/// After the log refused events the core makes none of its own for so long.
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
+/// Events between two snapshots.
+const SNAPSHOT_EVENTS: u64 = 10_000;
+/// Time between two snapshots, if there were events.
+const SNAPSHOT_TIME: Duration = Duration::from_secs(600);
+/// Actions that are carried out in one turn; the rest is due in the next.
+const ACTIONS_MAX: usize = 256;
+
+/// Something a client wants done on the core's thread.
+pub(crate) type Ask = Box<dyn FnOnce(&mut Core) + Send>;
+/// What is told to a client when its turn is durable, or why it is not.
+type Reply = Box<dyn FnOnce(Result<(), &str>) + Send>;
+
+/// What faces need without asking the core.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// What happened.
+    pub(crate) events: EventHub,
+    /// Digests of the tokens of the API with their owners.
+    pub(crate) tokens: RwLock<Vec<KnownToken>>,
+    /// Why the store refuses to be written, if it does.
+    pub(crate) trouble: Mutex<Option<String>>,
+}
+
+/// A token of the API that is good until some moment.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownToken {
+    /// Of its text.
+    pub(crate) digest: [u8; 32],
+    /// Until when; `None` until it is revoked.
+    pub(crate) until: Option<Moment>,
+    /// Whose it is.
+    pub(crate) caller: crate::app::Caller,
+}
+
+/// The three stores; the first field keeps them open for us alone.
+pub(crate) struct Stores {
+    _store: Box<dyn Store>,
+    log: Log,
+    pub(crate) files: FileLedger,
+    pub(crate) archive: Archive,
+}
+
+/// The network and its shares as they are read from the state's text.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) network: Arc<Network>,
+    pub(crate) shares: Arc<Shares>,
+}
+
+/// The controller.
+pub(crate) struct Core {
+    pub(crate) state: State,
+    pub(crate) seen: Seen,
+    pub(crate) stores: Stores,
+    pub(crate) clock: Clock,
+    pub(crate) shared: Arc<Shared>,
+    /// By host.
+    pub(crate) connected: BTreeMap<String, Connected>,
+    hosts: BTreeMap<ConnectionId, String>,
+    /// Sessions that run or begin.
+    pub(crate) live: BTreeMap<SessionId, Live>,
+    listings: Listings,
+    unfinished: Unfinished,
+    /// `None` until there is a network and classes.
+    pub(crate) world: Option<World>,
+    pub(crate) planned: Planned,
+    /// Numbers of leases that may be used: from, below.
+    generations: (u64, u64),
+    /// Of this turn.
+    batch: Vec<(Moment, Event)>,
+    replies: Vec<Reply>,
+    outbox: VecDeque<(String, ToAgent)>,
+    /// What was last said of transfers, for listeners.
+    last_snapshot: (u64, Instant),
+    /// Nothing of our own before this.
+    refused_until: Option<Instant>,
+    /// What clients were refused, and counters that they sent.
+    pub(crate) desk: app::Desk,
+}
+
+impl Core {
+    /// Runs until told to stop; what came before that is done.
+    pub(crate) async fn run(
+        mut self,
+        mut asks: mpsc::Receiver<Ask>,
+        mut heard: mpsc::Receiver<Heard>,
+        mut stop: watch::Receiver<bool>,
+    ) {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        loop {
+            let mut is_tick = false;
+            tokio::select! {
+                Some(ask) = asks.recv() => ask(&mut self),
+                Some(message) = heard.recv() => self.hear(message),
+                _ = tick.tick() => is_tick = true,
+                _ = stop.wait_for(|stop| *stop) => break,
+            }
+            for _ in 0..TURN_MAX {
+                let ask = asks.try_recv().map(|ask| ask(&mut self)).is_ok();
+                let message = heard.try_recv().map(|message| self.hear(message)).is_ok();
+                if !ask && !message {
+                    break;
+                }
+            }
+            if is_tick {
+                self.look();
+            }
+            self.lease();
+            self.commit();
+        }
+        self.commit();
+        if let Err(error) = self.snapshot() {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "no snapshot at the end: the next start takes longer"
+            );
+        }
+        if let Err(error) = self.stores.archive.flush() {
+            tracing::warn!(error = &error as &dyn std::error::Error, "samples of the last minute are lost");
+        }
+    }
+
+    /// What time it is for events.
+    pub(crate) fn now(&self) -> Moment {
+        self.clock.now()
+    }
+
+    /// Applies an event; it is in the log when this turn ends well.
+    ///
+    /// # Errors
+    /// If it contradicts the state.
+    pub(crate) fn record(&mut self, event: Event) -> Result<(), Rejected> {
+        let now = self.now();
+        self.state.apply(now, &event)?;
+        self.planned.touch(&event);
+        self.batch.push((now, event));
+        Ok(())
+    }
+
+    /// As [`Core::record`], where a contradiction is a mistake of ours: it is told in the log of the program.
+    pub(crate) fn record_own(&mut self, event: Event) -> bool {
+        match self.record(event) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::error!(%error, "the state does not take an event of our own");
+                false
+            }
+        }
+    }
+
+    /// Answers a client when this turn is durable.
+    pub(crate) fn reply(&mut self, reply: impl FnOnce(Result<(), &str>) + Send + 'static) {
+        self.replies.push(Box::new(reply));
+    }
+
+    /// Tells an agent something when this turn is durable.
+    pub(crate) fn tell(&mut self, host: &str, message: ToAgent) {
+        self.outbox.push_back((host.to_owned(), message));
+    }
+
+    /// Looks at what has become due.
+    fn look(&mut self) {
+        self.expire_live();
+        if self.refused_until.is_some_and(|until| Instant::now() < until) {
+            return;
+        }
+        self.refused_until = None;
+        let actions = ledger::due(&self.state, &self.seen, self.now());
+        for Action { what, reason } in actions.into_iter().take(ACTIONS_MAX) {
+            tracing::debug!(?what, %reason, "due");
+            self.act(what, &reason);
+        }
+    }
+
+    /// Ends a turn.
+    fn commit(&mut self) {
+        if let Err(error) = self.append() {
+            return self.refused(&error);
+        }
+        for reply in std::mem::take(&mut self.replies) {
+            reply(Ok(()));
+        }
+        while let Some((host, message)) = self.outbox.pop_front() {
+            let Some(connected) = self.connected.get(&host) else { continue };
+            if !connected.out.tell(message) {
+                tracing::warn!(host, "an agent takes nothing: its connection is ended");
+                self.disconnect(&host);
+            }
+        }
+    }
+
+    fn append(&mut self) -> Result<(), StoreError> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let events: Vec<(u64, Vec<u8>)> = self.batch.iter().map(|(at, event)| (at.0, ledger::encode(event))).collect();
+        self.stores.log.append(&events)?;
+        *self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        let batch = std::mem::take(&mut self.batch);
+        self.announce(&batch);
+        let (number, at) = self.last_snapshot;
+        let next = self.stores.log.next();
+        if (next - number >= SNAPSHOT_EVENTS || at.elapsed() >= SNAPSHOT_TIME)
+            && let Err(error) = self.snapshot()
+        {
+            tracing::warn!(error = &error as &dyn std::error::Error, "no snapshot: the next start takes longer");
+            self.last_snapshot = (next, Instant::now());
+        }
+        Ok(())
+    }
+
+    fn snapshot(&mut self) -> Result<(), StoreError> {
+        let number = self.stores.log.next() - 1;
+        if number + 1 > self.last_snapshot.0 {
+            self.stores.log.snapshot(number, self.state.encode())?;
+        }
+        self.last_snapshot = (number + 1, Instant::now());
+        Ok(())
+    }
+
+    /// The log did not take this turn.
+    fn refused(&mut self, error: &StoreError) {
+        let text = crate::error::chain(error);
+        tracing::error!(error = text, "the store refuses to be written: nothing of this moment counts");
+        *self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
+        self.batch.clear();
+        self.outbox.clear();
+        for reply in std::mem::take(&mut self.replies) {
+            reply(Err(&text));
+        }
+        self.refused_until = Some(Instant::now() + REFUSED_PAUSE);
+        match start::replay(&mut self.stores.log) {
+            Ok(state) => self.state = state,
+            // What was appended is there, so this is a disk that cannot even be read: agents go on by their leases.
+            Err(error) => {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "the log cannot be read back: the controller ends"
+                );
+                std::process::exit(1);
+            }
+        }
+        self.resume_after_refusal();
+    }
+}

@@ -1,0 +1,213 @@
+//! The last question to the planner, asked again for its reasons. Pure: no core, no clock.
+
+use std::collections::BTreeMap;
+
+use api::rest::{self, Explanation, Holder};
+use ledger::SessionId;
+use ledger::rates::Asked;
+use model::scenario::Way;
+use plan::allot::{Held, Of, Outcome, Remedy, Snapshot};
+use plan::share::ResourceId;
+
+use crate::core::Core;
+use crate::views;
+
+/// Different reasons that are told of the sessions of a transfer; remedies are sought for each.
+const REASONS_MAX: usize = 4;
+/// Holders of a resource that are told.
+const HOLDERS_MAX: usize = 100;
+/// Other resources that would do as well, told of a remedy.
+const ALSO_TOLD_MAX: usize = 4;
+
+/// What is to be found out.
+pub(super) enum Asks {
+    /// Of these sessions.
+    Sessions(Vec<SessionId>),
+    /// Of a class and those in it.
+    Class(String),
+}
+
+/// A question with what it is about.
+pub(super) struct Planner {
+    snapshot: Snapshot,
+    asked: Vec<Asked>,
+    asks: Asks,
+}
+
+impl Planner {
+    /// The last question; `None` if there was none.
+    pub(super) fn of(core: &Core, asks: Asks) -> Option<Planner> {
+        let (snapshot, asked) = core.planned.question.clone()?;
+        Some(Planner { snapshot, asked, asks })
+    }
+
+    /// Adds what the planner says.
+    pub(super) fn complete(self, mut told: Explanation) -> Explanation {
+        match self.snapshot.allot() {
+            Ok(outcome) => match &self.asks {
+                Asks::Sessions(sessions) => self.sessions(&outcome, sessions, &mut told),
+                Asks::Class(name) => self.class(&outcome, name, &mut told),
+            },
+            Err(error) => told.text += &format!("; the planner cannot say more: {error}"),
+        }
+        told
+    }
+
+    fn sessions(&self, outcome: &Outcome<'_>, sessions: &[SessionId], told: &mut Explanation) {
+        let of = |(flow, asked): (usize, &Asked)| sessions.contains(&SessionId(asked.session)).then_some(flow);
+        let flows: Vec<usize> = self.asked.iter().enumerate().filter_map(of).collect();
+        if flows.is_empty() {
+            told.text += "; its sessions have no rate yet: they begin";
+            return;
+        }
+        // Sessions that the same holds back are told together.
+        let mut alike: Vec<(Held, Vec<usize>)> = Vec::new();
+        for flow in flows {
+            let held = outcome.held(flow);
+            match alike.iter_mut().find(|(other, _)| *other == held) {
+                Some((_, flows)) => flows.push(flow),
+                None => alike.push((held, vec![flow])),
+            }
+        }
+        alike.sort_by_key(|(_, flows)| std::cmp::Reverse(flows.iter().map(|flow| outcome.rate(*flow)).sum::<u64>()));
+        for (held, flows) in alike.iter().take(REASONS_MAX) {
+            self.held(outcome, held, flows, told);
+        }
+        if alike.len() > REASONS_MAX {
+            told.text += &format!("; other things hold back the sessions of {} more groups", alike.len() - REASONS_MAX);
+        }
+    }
+
+    /// Why sessions that are held back alike have no more.
+    fn held(&self, outcome: &Outcome<'_>, held: &Held, flows: &[usize], told: &mut Explanation) {
+        let rate: u64 = flows.iter().map(|flow| outcome.rate(*flow)).sum();
+        let who = match flows {
+            [flow] => format!("session {}", SessionId(self.asked[*flow].session)),
+            many => format!("{} sessions", many.len()),
+        };
+        let rate = views::rate(rate);
+        told.text += &match held {
+            Held::HasAll => format!("; {who}: {rate}, all that hosts, grants and what was measured let it ask for"),
+            Held::NoPath => format!("; {who}: no path that is up leads there"),
+            Held::Back(by) => {
+                let mut names: Vec<String> = by.iter().flatten().map(|of| self.named(outcome, *of).0).collect();
+                names.dedup();
+                format!("; {who}: {rate}, as {} has no more", names.join(" and "))
+            }
+        };
+        if let Held::Back(by) = held
+            && let Some(first) = by.iter().flatten().next()
+            && told.resource.is_none()
+        {
+            self.holds(outcome, *first, told);
+        }
+        let Some(first) = flows.first() else { return };
+        for remedy in outcome.why(*first).remedies {
+            let text = self.remedy(outcome, &remedy);
+            if !told.remedies.iter().any(|other| other.text == text) {
+                told.remedies.push(rest::Remedy { text, rate_bps: Some(remedy.rate()) });
+            }
+        }
+    }
+
+    fn remedy(&self, outcome: &Outcome<'_>, remedy: &Remedy) -> String {
+        match remedy {
+            Remedy::Cap { rate } => {
+                let rate = views::rate(*rate);
+                format!(
+                    "let the session have more than it asks for (the agents' greatest rate, or what limits it): up to {rate}"
+                )
+            }
+            Remedy::Raise { raise, also, .. } => {
+                let one = |(of, to): &(ResourceId, u64)| {
+                    format!("raise {} to {}", self.named(outcome, *of).0, views::rate(*to))
+                };
+                let mut text = raise.iter().map(one).collect::<Vec<_>>().join(" and ");
+                if !also.is_empty() {
+                    let names = also.iter().take(ALSO_TOLD_MAX).map(|of| self.named(outcome, *of).0);
+                    text += &format!("; or as much more of {}", names.collect::<Vec<_>>().join(" or "));
+                }
+                text
+            }
+        }
+    }
+
+    /// The name of a resource, and its kind.
+    fn named(&self, outcome: &Outcome<'_>, of: ResourceId) -> (String, &'static str) {
+        let resource = &outcome.setup.resources[of as usize];
+        match resource.of {
+            Of::Link(edge) => {
+                let way = if edge % 2 == 0 { Way::Forward } else { Way::Backward };
+                let link = self.snapshot.network.links.get(edge / 2);
+                (link.map_or_else(|| resource.name.clone(), |link| views::way_id(&link.name, way)), "link")
+            }
+            Of::Mark(..) => (resource.name.clone(), "mark"),
+            Of::Class(_) => (resource.name.clone(), "class"),
+            Of::Beside(_) => (resource.name.clone(), "limit"),
+            Of::Flow(_) => (resource.name.clone(), "session"),
+        }
+    }
+
+    /// A resource with its holders.
+    fn holds(&self, outcome: &Outcome<'_>, of: ResourceId, told: &mut Explanation) {
+        let (name, kind) = self.named(outcome, of);
+        told.resource = Some(rest::Resource {
+            name,
+            kind: kind.to_owned(),
+            capacity_bps: Some(outcome.setup.resources[of as usize].capacity),
+            allocated_bps: Some(outcome.used(of).used),
+        });
+        let shares = &self.snapshot.shares;
+        told.holders = by_transfer(outcome.holders(of).into_iter().filter_map(|(flow, rate)| {
+            let asked = self.asked.get(flow)?;
+            Some((asked.leg.0, shares.classes.get(asked.class)?.name.clone(), rate))
+        }));
+    }
+
+    fn class(&self, outcome: &Outcome<'_>, name: &str, told: &mut Explanation) {
+        let shares = &self.snapshot.shares;
+        let Some(class) = shares.classes.iter().position(|class| class.name == name) else { return };
+        let Some(part) = outcome.classes().get(class).copied() else { return };
+        let [has, due, asks] = [part.has, part.due, part.asks].map(views::rate);
+        told.text += &format!("; it has {has}, its weight gives it {due}, it could use {asks}");
+        told.rate_bps = Some(part.has);
+        let is_in = |flow: &usize| shares.up(shares.flows[*flow].class).any(|of| of == class);
+        let flows: Vec<usize> = (0..self.asked.len()).filter(is_in).collect();
+        if flows.is_empty() {
+            told.text += "; nothing of it moves";
+            return;
+        }
+        let mut stops: BTreeMap<ResourceId, usize> = BTreeMap::new();
+        for flow in &flows {
+            if let Held::Back(by) = outcome.held(*flow) {
+                by.into_iter().flatten().for_each(|of| *stops.entry(of).or_default() += 1);
+            }
+        }
+        let mut stops: Vec<(ResourceId, usize)> = stops.into_iter().collect();
+        stops.sort_by_key(|(of, count)| (std::cmp::Reverse(*count), *of));
+        match stops.first() {
+            None => told.text += "; nothing holds it back: it has all that its sessions ask for",
+            Some((first, _)) => {
+                let told_of =
+                    |(of, count): &(ResourceId, usize)| format!("{} (sessions: {count})", self.named(outcome, *of).0);
+                let names: Vec<String> = stops.iter().take(REASONS_MAX).map(told_of).collect();
+                told.text += &format!("; held back by {}", names.join(", "));
+                self.holds(outcome, *first, told);
+            }
+        }
+    }
+}
+
+/// Rates of sessions by transfer, those who have most first, at most [`HOLDERS_MAX`].
+pub(super) fn by_transfer(rated: impl IntoIterator<Item = (u64, String, u64)>) -> Vec<Holder> {
+    let mut all: BTreeMap<(u64, String), u64> = BTreeMap::new();
+    for (transfer, class, rate) in rated {
+        let sum = all.entry((transfer, class)).or_default();
+        *sum = sum.saturating_add(rate);
+    }
+    let holder = |((id, class), rate_bps)| Holder { holder: format!("t{id}"), class: Some(class), rate_bps };
+    let mut holders: Vec<Holder> = all.into_iter().map(holder).collect();
+    holders.sort_by_key(|holder| std::cmp::Reverse(holder.rate_bps));
+    holders.truncate(HOLDERS_MAX);
+    holders
+}

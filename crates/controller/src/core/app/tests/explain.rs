@@ -1,0 +1,179 @@
+//! Explanations, and what is announced.
+
+use std::time::Duration;
+
+use api::agent::{Prepared, Progress};
+use api::rest::{About, Time, TransferState};
+
+use super::*;
+
+impl World {
+    async fn why(&self, about: About, id: &str) -> api::rest::Explanation {
+        self.face.explain(&self.me, about, id).await.expect("an explanation")
+    }
+}
+
+/// A transfer of a list that moves: both agents are played.
+async fn moving(world: &World) -> (TransferId, Agent, Agent) {
+    let (mut a, mut b) = (world.agent("a1", 1).await, world.agent("b1", 2).await);
+    let files = vec![api::Name(b"one".to_vec()), api::Name(b"two".to_vec())];
+    let id = world.submit(TransferRequest { files, ..request() }).await.expect("it is taken");
+    let ToAgent::Prepare(prepare) = b.hears().await else { panic!("it is to listen") };
+    b.say(&FromAgent::Prepared(Prepared { session: prepare.session, token: "t".to_owned() })).await;
+    let ToAgent::Run(run) = a.hears().await else { panic!("it is to drive") };
+    assert_eq!((run.names.len(), run.lease.rates[0].rate_bps), (2, 4_000_000_000), "up to its class's mark");
+    let progress = Progress {
+        session: run.session,
+        set_bps: 4_000_000_000,
+        rate_bps: 1_000_000_000,
+        limit: "source disk".to_owned(),
+        ..Progress::default()
+    };
+    a.say(&FromAgent::Progress(progress)).await;
+    (id, a, b)
+}
+
+#[tokio::test]
+async fn a_moving_transfer_is_held_back_by_its_mark() {
+    let world = World::set_up().await;
+    let (id, _a, _b) = moving(&world).await;
+    for _ in 0..50 {
+        if world.face.transfer(&world.me, id).await.expect("it is there").rate_bps > 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let shown = world.face.transfer(&world.me, id).await.expect("it is there");
+    assert_eq!(
+        (shown.state, shown.allocated_bps, shown.rate_bps),
+        (TransferState::Moving, 4_000_000_000, 1_000_000_000)
+    );
+    assert!(shown.reason.contains("source disk"), "{}", shown.reason);
+    assert_eq!(shown.legs[0].sessions[0].path, ["ea:forward", "ocean:forward", "eb:forward"]);
+    assert!(shown.started_at.is_some());
+    for (about, subject) in [(About::Transfer, id.to_string()), (About::Leg, format!("{id}.1"))] {
+        let why = world.why(about, &subject).await;
+        let resource = why.resource.as_ref().expect("something holds it back");
+        assert_eq!((resource.kind.as_str(), resource.capacity_bps), ("mark", Some(4_000_000_000)), "{}", why.text);
+        assert_eq!(why.rate_bps, Some(4_000_000_000));
+        assert_eq!((why.holders[0].holder.clone(), why.holders[0].rate_bps), (id.to_string(), 4_000_000_000));
+        assert!(why.remedies.iter().any(|remedy| remedy.rate_bps.is_some_and(|rate| rate > 4_000_000_000)), "{why:?}");
+    }
+    let link = world.why(About::Link, "ocean:forward").await;
+    assert_eq!((link.holders[0].holder.clone(), link.rate_bps), (id.to_string(), Some(4_000_000_000)));
+    let class = world.why(About::Class, "cms").await;
+    assert!(class.text.contains("held back by mark sea"), "{}", class.text);
+    let idle = world.why(About::Class, "atlas").await;
+    assert!(idle.text.contains("nothing of it moves"), "{}", idle.text);
+    let links = world.face.links(&world.me).await.expect("links");
+    let given: Vec<(&str, u64)> =
+        links.iter().filter(|link| link.allocated_bps > 0).map(|link| (link.id.as_str(), link.measured_bps)).collect();
+    let each = 1_000_000_000;
+    assert_eq!(given, [("ea:forward", each), ("ocean:forward", each), ("eb:forward", each)]);
+    let class = world.face.classes(&world.me).await.expect("classes").swap_remove(0);
+    assert_eq!((class.allocated_bps, class.measured_bps, class.transfers), (4_000_000_000, 1_000_000_000, 1));
+    let agent = world.face.agents(&world.me).await.expect("agents").swap_remove(0);
+    assert_eq!((agent.sessions.len(), agent.rate_bps, agent.sessions[0].sends), (1, 1_000_000_000, true));
+}
+
+#[tokio::test]
+async fn a_waiting_transfer_says_for_what() {
+    let world = World::set_up().await;
+    let first = world.submit(request()).await.expect("it is taken");
+    let second = world.submit(TransferRequest { after: vec![first], ..request() }).await.expect("it is taken");
+    let why = world.why(About::Transfer, &first.to_string()).await;
+    assert!(why.text.contains("no agent is connected"), "{}", why.text);
+    let resource = why.resource.expect("an endpoint");
+    assert_eq!((resource.kind.as_str(), resource.name.as_str()), ("endpoint", "a"));
+    assert!(why.remedies[0].text.contains("start the agent"), "{:?}", why.remedies);
+    let why = world.why(About::Leg, &format!("{second}.1")).await;
+    assert!(why.text.starts_with("waiting: ") && why.text.contains(&first.to_string()), "{}", why.text);
+    for (about, bad, expected) in [
+        (About::Transfer, "t99", Kind::NotFound),
+        (About::Transfer, "17", Kind::Invalid),
+        (About::Leg, "t0", Kind::Invalid),
+        (About::Leg, &format!("{first}.2"), Kind::NotFound),
+        (About::Leg, &format!("{first}.0"), Kind::Invalid),
+        (About::Link, "ocean", Kind::NotFound),
+        (About::Class, "alice", Kind::NotFound),
+        (About::Refusal, "1000000", Kind::NotFound),
+        (About::Refusal, "x", Kind::Invalid),
+    ] {
+        assert_eq!(kind(world.face.explain(&world.me, about, bad).await), expected, "{about:?} {bad}");
+    }
+}
+
+#[tokio::test]
+async fn a_link_says_since_when_it_is_down_and_what_limits_it() {
+    let world = World::set_up().await;
+    world
+        .on_core(|core| {
+            let events = ledger::wish::link_down(&core.state, "ocean", "3 probes missing").expect("it is a link");
+            events.into_iter().try_for_each(|event| core.record(event)).expect("it fits");
+        })
+        .await;
+    let limit = api::rest::LimitRequest { rate_bps: 5, for_seconds: 60, why: "repair".to_owned() };
+    world.face.set_limit(&world.me, "ocean", limit).await.expect("a limit");
+    let why = world.why(About::Link, "ocean:backward").await;
+    for part in ["from rb to ra: 8 Gb/s", "down since", "3 probes missing", "limited to 5 b/s by `me`", "repair"] {
+        assert!(why.text.contains(part), "{part} in {}", why.text);
+    }
+    assert!(why.until.is_some() && why.remedies.iter().any(|remedy| remedy.text.contains("lift the limit")));
+    let down = world.face.link(&world.me, "ocean:forward").await.expect("a link");
+    assert_eq!(down.state, api::rest::LinkState::Down);
+}
+
+#[tokio::test]
+async fn a_refusal_is_asked_again() {
+    let world = World::set_up().await;
+    let ask = TransferRequest { class: "alice".to_owned(), ..request() };
+    let refused = world.submit(ask).await.expect_err("there is no such class");
+    let number = refused.detail.rsplit_once("(refusal ").expect("a number").1.trim_end_matches(')').to_owned();
+    let why = world.why(About::Refusal, &number).await;
+    assert!(why.text.contains("it would be refused now too"), "{}", why.text);
+    let more = format!("{SHARES}\n[[class]]\nname = \"alice\"\n");
+    world.face.set_shares(&world.me, more).await.expect("shares");
+    let why = world.why(About::Refusal, &number).await;
+    assert!(why.text.contains("now it would be taken"), "{}", why.text);
+}
+
+#[tokio::test]
+async fn listeners_hear_what_happens_in_words() {
+    let world = World::set_up().await;
+    let (id, mut a, _b) = moving(&world).await;
+    let ended = api::agent::Ended {
+        session: 0,
+        cause: Some(api::agent::Cause::Storage),
+        text: "input/output error".to_owned(),
+        bytes_done: 0,
+        bytes_sent: 0,
+        files_done: 0,
+        retransmits: 0,
+        ran_ms: 1,
+    };
+    let session = world.on_core(|core| core.live.keys().next().expect("it runs").0).await;
+    a.say(&FromAgent::Ended(api::agent::Ended { session, ..ended })).await;
+    world.face.steer(&world.me, id, crate::app::Steer::Cancel, "enough".to_owned()).await.expect("it ends");
+    let heard = |kind: &str| {
+        let told = world.face.events().listen(Some(0), Time(0)).missed;
+        told.into_iter().find(|event| event.kind == kind)
+    };
+    for _ in 0..50 {
+        if heard("session_ended").is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    for (kind, subject, part) in [
+        ("network_set", "", "3 links, 2 hosts"),
+        ("agent_enrolled", "a1", "fingerprint 0101"),
+        ("transfer_submitted", &id.to_string(), "class `cms`"),
+        ("transfer_started", &id.to_string(), "begins"),
+        ("session_started", &format!("s{session}"), "from `a1` to `b1`"),
+        ("session_ended", &format!("s{session}"), "input/output error"),
+        ("transfer_cancelled", &id.to_string(), "enough"),
+    ] {
+        let event = heard(kind).unwrap_or_else(|| panic!("{kind} was told"));
+        assert!(event.subject == subject && event.text.contains(part), "{event:?}");
+    }
+}

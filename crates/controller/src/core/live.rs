@@ -1,0 +1,95 @@
+//! What is known of agents and sessions while they are there.
+
+use std::collections::BTreeSet;
+
+use api::agent::{Inventory, Progress};
+use ledger::rates::{Demand, Watch};
+use ledger::{AgentSeen, GrantSeen};
+use tokio::time::Instant;
+
+use crate::hub::{ConnectionId, Out};
+
+/// A connected agent.
+#[derive(Clone, Debug)]
+pub(crate) struct Connected {
+    pub(super) connection: ConnectionId,
+    pub(super) out: Out,
+    /// Version of the program.
+    pub(crate) version: String,
+    /// What the host has.
+    pub(crate) inventory: Inventory,
+}
+
+impl Connected {
+    /// What the ledger needs of it.
+    pub(super) fn seen(&self) -> AgentSeen {
+        let grant = |granted: &api::agent::Granted| GrantSeen {
+            collaboration: granted.collaboration.clone(),
+            root: granted.root.0.clone(),
+            read: granted.read,
+            write: granted.write,
+        };
+        AgentSeen {
+            sessions_max: self.inventory.sessions_max,
+            streams_max: self.inventory.streams_max,
+            grants: Some(self.inventory.grants.iter().map(grant).collect()),
+        }
+    }
+}
+
+/// How far a session is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// The agent that listens makes a token.
+    Preparing,
+    /// It has made it; the driver is asked to run as soon as there is a rate.
+    Ready {
+        /// The token.
+        token: String,
+    },
+    /// The driver was asked to run.
+    Running,
+}
+
+/// A session that runs or begins.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    pub(super) step: Step,
+    /// Since when it is at this step.
+    pub(super) since: Instant,
+    /// Numbers of its files in their page, in the order of the names that the agents know.
+    pub(super) numbers: Vec<u32>,
+    /// Numbers of files that failed and are tried again by another session.
+    pub(super) again: BTreeSet<u32>,
+    /// What was last heard of it.
+    pub(crate) progress: Option<(Instant, Progress)>,
+    /// What it could use.
+    pub(super) demand: Demand,
+    /// Whether it does what it may.
+    pub(super) watch: Watch,
+}
+
+impl Live {
+    pub(super) fn new(step: Step, numbers: Vec<u32>) -> Live {
+        Live {
+            step,
+            since: Instant::now(),
+            numbers,
+            again: BTreeSet::new(),
+            progress: None,
+            demand: Demand::default(),
+            watch: Watch::default(),
+        }
+    }
+
+    /// Measured of late, b/s of IP packets; 0 if nothing was heard for 3 s.
+    pub(crate) fn rate_bps(&self) -> u64 {
+        let fresh = self.progress.as_ref().filter(|(at, _)| at.elapsed().as_secs() < 3);
+        fresh.map_or(0, |(_, progress)| progress.rate_bps)
+    }
+
+    pub(super) fn go(&mut self, step: Step) {
+        self.step = step;
+        self.since = Instant::now();
+    }
+}

@@ -1,0 +1,222 @@
+//! Rates: planned when something changed, sent as leases.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use ledger::lease::Leases;
+use ledger::rates::{Asked, Limited, Rates, Situation};
+use ledger::{Event, Mode, Resource, Session, SessionId};
+use plan::allot::Snapshot;
+use tokio::time::Instant;
+use units::Rate;
+
+use super::live::Step;
+use super::{Core, World};
+
+/// What changes is put together for so long before it is planned.
+const GATHER: Duration = Duration::from_millis(50);
+/// Planned anew after so long in any case: what classes used changes weights.
+const ANEW: Duration = Duration::from_secs(10);
+
+/// The last planning, and the leases on their way to it.
+#[derive(Default)]
+pub(crate) struct Planned {
+    /// Leases of all sessions.
+    pub(crate) leases: Leases,
+    /// The last question to the planner, with its sessions in the order of its flows.
+    pub(crate) question: Option<(Snapshot, Vec<Asked>)>,
+    /// Its answer.
+    pub(crate) rates: Rates,
+    /// Since when something has changed.
+    changed: Option<Instant>,
+    last: Option<Instant>,
+    /// The network or its shares are to be read again.
+    world_changed: bool,
+}
+
+impl Planned {
+    /// Something has changed that rates follow from.
+    pub(crate) fn dirty(&mut self) {
+        self.changed.get_or_insert_with(Instant::now);
+    }
+
+    /// A session is over.
+    pub(super) fn end(&mut self, id: SessionId) {
+        self.leases.end(id.0);
+        self.dirty();
+    }
+
+    /// Notes what an event changes.
+    pub(super) fn touch(&mut self, event: &Event) {
+        match event {
+            Event::NetworkSet { .. } | Event::SharesSet { .. } => {
+                self.world_changed = true;
+                self.dirty();
+            }
+            Event::LimitSet { .. }
+            | Event::LimitLifted { .. }
+            | Event::LinkDown { .. }
+            | Event::LinkUsable { .. }
+            | Event::LinkForgotten { .. }
+            | Event::AgentDecided { .. }
+            | Event::Reclassed { .. }
+            | Event::UrgencySet { .. } => self.dirty(),
+            _ => {}
+        }
+    }
+}
+
+impl Core {
+    /// Plans if something changed, and sends what leases are due.
+    pub(super) fn lease(&mut self) {
+        if std::mem::take(&mut self.planned.world_changed) {
+            self.read_world();
+        }
+        let is_due = self.planned.changed.is_some_and(|since| since.elapsed() >= GATHER)
+            || (!self.live.is_empty() && self.planned.last.is_none_or(|last| last.elapsed() >= ANEW));
+        if is_due {
+            self.plan();
+        }
+        if self.live.is_empty() {
+            return;
+        }
+        let now = self.clock.steady_ms();
+        if self.generations.1 - self.generations.0 < self.live.len() as u64 * 4 + 1024 {
+            self.reserve_generations();
+        }
+        let (state, connected) = (&self.state, &self.connected);
+        let reached = |id: u64| {
+            let driver = state.sessions.get(&SessionId(id)).map(Session::driver_host);
+            driver.is_some_and(|host| connected.contains_key(host))
+        };
+        let (next, below) = &mut self.generations;
+        let grants = self.planned.leases.step(now, reached, || {
+            // There are always more than one step can use.
+            *next = (*next + 1).min(*below);
+            *next - 1
+        });
+        for grant in grants {
+            let is_ready = |live: &super::live::Live| matches!(live.step, Step::Ready { .. });
+            if grant.rate_bps == 0 && self.live.get(&SessionId(grant.session)).is_some_and(is_ready) {
+                // It begins when there is something for it; that it waits is no silence of its agents.
+                self.planned.leases.end(grant.session);
+                self.planned.leases.begin(grant.session);
+                self.heard_of(SessionId(grant.session));
+                continue;
+            }
+            self.send_lease(&grant);
+        }
+    }
+
+    fn reserve_generations(&mut self) {
+        let (range, events) = ledger::wish::reserve_generations(&self.state);
+        if events.into_iter().all(|event| self.record_own(event)) {
+            self.generations = (range.start, range.end);
+        }
+    }
+
+    /// Asks the planner who gets what.
+    fn plan(&mut self) {
+        self.planned.changed = None;
+        self.planned.last = Some(Instant::now());
+        let Some(world) = self.world.clone() else { return };
+        let asked = self.asked(&world);
+        let down = self.down(&world);
+        let limits = self.limits(&world);
+        let mut shares = self.used_shares(&world);
+        self.fix_flexible(&world, &mut shares);
+        let situation =
+            Situation { network: &world.network, shares: &shares, down: &down, limits: &limits, sessions: &asked };
+        let snapshot = situation.snapshot();
+        match snapshot.allot() {
+            Ok(outcome) => self.planned.rates = Rates::from_outcome(&outcome, &asked),
+            Err(error) => {
+                tracing::error!(%error, "the planner cannot divide the network: rates stay as they are");
+                return;
+            }
+        }
+        self.planned.leases.aim(&self.planned.rates);
+        self.planned.question = Some((snapshot, asked));
+    }
+
+    /// The sessions that are to have a rate.
+    fn asked(&self, world: &World) -> Vec<Asked> {
+        let node = |name: &str| world.network.nodes.iter().position(|node| node.name == name);
+        let nodes: BTreeMap<&str, usize> =
+            self.state.agents.keys().filter_map(|host| Some((host.as_str(), node(host)?))).collect();
+        let class = |name: &str| world.shares.classes.iter().position(|class| class.name == name);
+        let ask = |(id, live): (&SessionId, &super::live::Live)| {
+            if live.step == Step::Preparing {
+                return None;
+            }
+            let session = self.state.sessions.get(id)?;
+            let transfer = self.state.transfers.get(&session.transfer)?;
+            let (from, to) = (*nodes.get(session.from.as_str())?, *nodes.get(session.to.as_str())?);
+            Some(Asked {
+                session: id.0,
+                leg: (session.transfer.0, session.leg.into()),
+                class: class(&transfer.class)?,
+                from,
+                to,
+                urgent: transfer.urgency > 0,
+                most_bps: self.most_bps(session, live),
+                bytes: None,
+                path: None,
+            })
+        };
+        self.live.iter().filter_map(ask).filter(|asked| asked.from != asked.to).collect()
+    }
+
+    /// What a session could use at most.
+    fn most_bps(&self, session: &Session, live: &super::live::Live) -> Option<u64> {
+        let is_paused = |host: &String| self.state.agents.get(host).is_some_and(|agent| agent.mode() == Mode::Paused);
+        if is_paused(&session.from) || is_paused(&session.to) {
+            return Some(0);
+        }
+        let of_host = |host: &String| {
+            let inventory = &self.connected.get(host)?.inventory;
+            let transfer = self.state.transfers.get(&session.transfer)?;
+            let grants = inventory
+                .grants
+                .iter()
+                .filter(|grant| grant.collaboration == "*" || grant.collaboration == transfer.collaboration);
+            let granted = grants.map(|grant| grant.rate_bps).try_fold(0, |most: u64, rate| Some(most.max(rate?)));
+            inventory.rate_bps.into_iter().chain(granted.filter(|rate| *rate > 0)).min()
+        };
+        let bounds = [of_host(&session.from), of_host(&session.to), live.demand.most_bps()];
+        bounds.into_iter().flatten().min()
+    }
+
+    /// Links that are down or held down.
+    pub(crate) fn down(&self, world: &World) -> BTreeSet<usize> {
+        let down = self.state.links.iter().filter(|(_, link)| !link.usable);
+        down.filter_map(|(name, _)| world.network.links.iter().position(|link| link.name == *name)).collect()
+    }
+
+    /// Limits from outside that are on something that is there.
+    fn limits(&self, world: &World) -> Vec<(Limited, Rate)> {
+        let of = |resource: &Resource| match resource {
+            Resource::Link(name) => world.network.links.iter().position(|link| link.name == *name).map(Limited::Link),
+            Resource::Mark(name) => world.shares.marks.iter().position(|mark| mark.name == *name).map(Limited::Mark),
+            Resource::Host(name) => world.network.nodes.iter().position(|node| node.name == *name).map(Limited::Host),
+        };
+        let limits = self.state.limits.iter();
+        limits.filter_map(|(resource, limit)| Some((of(resource)?, Rate::from_bps(limit.rate_bps)))).collect()
+    }
+
+    /// The shares with what classes have used by now.
+    fn used_shares(&self, world: &World) -> model::shares::Shares {
+        let mut shares = (*world.shares).clone();
+        let moment =
+            |at: ledger::Moment| units::Moment::try_from(at.0).unwrap_or(units::Moment::MAX).saturating_mul(1_000_000);
+        shares.now = Some(moment(self.now()));
+        for class in &mut shares.classes {
+            let Some(usage) = self.state.usage.get(&class.name) else { continue };
+            class.used = Some(model::shares::Used {
+                bytes: units::Bytes::new(usage.recent_bytes),
+                as_of: Some(moment(usage.as_of)),
+            });
+        }
+        shares
+    }
+}

@@ -1,0 +1,382 @@
+//! Sessions: from a token to the last file.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use api::agent::{Ended, FileDone, How, Lease, Prepared, Progress, Role, Run, Step as LeaseStep, ToAgent};
+use ledger::lease::Grant;
+use ledger::rates::Measured;
+use ledger::{Cause, End, Event, Outcome as SessionOutcome, SessionId, Settled, Verdict};
+use tokio::time::Instant;
+
+use super::Core;
+use super::agents::PREPARE_TIME;
+use super::live::Step;
+use super::paths::absolute;
+use crate::store::{Outcome, PageId, Settlement};
+
+/// What the mover says where the rate in force limits it.
+const RATE_LIMIT: &str = "rate_limit";
+/// Text of what happened that is kept.
+const TEXT_MAX: usize = 512;
+
+/// Numbers of files of a page in few bytes: a bit for each, from the lowest.
+pub(super) fn pick(numbers: &[u32]) -> Vec<u8> {
+    let bytes = numbers.iter().max().map_or(0, |last| *last as usize / 8 + 1);
+    let mut bits = vec![0; bytes];
+    numbers.iter().for_each(|number| bits[*number as usize / 8] |= 1 << (number % 8));
+    bits
+}
+
+/// The numbers again, rising.
+pub(super) fn unpick(bits: &[u8]) -> Vec<u32> {
+    let all = 0..u32::try_from(bits.len().saturating_mul(8)).unwrap_or(u32::MAX);
+    all.filter(|number| bits[*number as usize / 8] & 1 << (number % 8) != 0).collect()
+}
+
+/// What sessions named that ended early, by page. Only in memory: a controller that begins anew lets the mover begin anew with files that it
+/// had not finished.
+#[derive(Debug, Default)]
+pub(super) struct Unfinished {
+    /// The oldest first.
+    lists: VecDeque<(PageId, Vec<u32>)>,
+}
+
+/// Lists that are kept.
+const UNFINISHED_MAX: usize = 1024;
+
+impl Unfinished {
+    fn note(&mut self, page: PageId, numbers: Vec<u32>) {
+        if self.lists.len() >= UNFINISHED_MAX {
+            self.lists.pop_front();
+        }
+        self.lists.push_back((page, numbers));
+    }
+
+    /// What the next session of a page is to name.
+    pub(super) fn next(&mut self, page: PageId) -> Option<Vec<u32>> {
+        let at = self.lists.iter().position(|(of, _)| *of == page)?;
+        self.lists.remove(at).map(|(_, numbers)| numbers)
+    }
+}
+
+impl Core {
+    /// The agent that listens has made a token.
+    pub(super) fn prepared(&mut self, host: &str, prepared: Prepared) {
+        let id = SessionId(prepared.session);
+        let listens =
+            self.state.sessions.get(&id).is_some_and(|session| session.is_at(host) && session.driver_host() != host);
+        let Some(live) = self.live.get_mut(&id).filter(|live| listens && live.step == Step::Preparing) else { return };
+        live.go(Step::Ready { token: prepared.token });
+        self.planned.leases.begin(id.0);
+        self.planned.dirty();
+    }
+
+    /// An agent could not begin.
+    pub(super) fn did_not_begin(&mut self, host: &str, id: SessionId, cause: api::agent::Cause, text: String) {
+        if self.state.sessions.get(&id).is_some_and(|session| session.is_at(host)) {
+            let fault = Some(host.to_owned());
+            self.end_session(id, Some(self::cause(cause)), text, fault);
+        }
+    }
+
+    /// A lease for a session whose driver was not asked yet goes with the request.
+    pub(super) fn send_lease(&mut self, grant: &Grant) {
+        let id = SessionId(grant.session);
+        let Some(session) = self.state.sessions.get(&id) else { return };
+        let driver = session.driver_host().to_owned();
+        let lease = lease(grant);
+        let token = match self.live.get(&id).map(|live| &live.step) {
+            Some(Step::Ready { token }) => token.clone(),
+            Some(Step::Running) => {
+                self.tell(&driver, ToAgent::Lease(api::agent::LeaseFor { session: id.0, lease }));
+                return;
+            }
+            _ => return,
+        };
+        match self.run_message(id, token, lease) {
+            Ok(run) => {
+                self.tell(&driver, ToAgent::Run(Box::new(run)));
+                if let Some(live) = self.live.get_mut(&id) {
+                    live.go(Step::Running);
+                }
+            }
+            Err((cause, text)) => self.end_session(id, Some(cause), text, None),
+        }
+    }
+
+    fn run_message(&mut self, id: SessionId, token: String, lease: Lease) -> Result<Run, (Cause, String)> {
+        let gone = |what: &str| (Cause::NotFound, format!("{what} is no more"));
+        let session = self.state.sessions.get(&id).ok_or_else(|| gone("the session"))?.clone();
+        let transfer = self.state.transfers.get(&session.transfer).ok_or_else(|| gone("the transfer"))?;
+        let leg = transfer.legs.get(usize::from(session.leg)).ok_or_else(|| gone("the leg"))?;
+        let source = transfer.sources.get(usize::from(session.source)).ok_or_else(|| gone("the source"))?;
+        let source = absolute(&self.state, source).ok_or_else(|| gone("the source's endpoint"))?;
+        let to = absolute(&self.state, &leg.to).ok_or_else(|| gone("the destination's endpoint"))?;
+        let (role, here, there, other) = match session.driver {
+            End::Source => (Role::Source, source, to, &session.to),
+            End::Destination => (Role::Destination, to, source, &session.from),
+        };
+        let away = || (Cause::Network, format!("the agent of `{other}` is not connected"));
+        let connected = self.connected.get(other).ok_or_else(away)?;
+        let (addresses, fingerprint) = (connected.inventory.addresses.clone(), connected.inventory.fingerprint.clone());
+        let how = How {
+            protect: transfer.how.protect.clone(),
+            overwrite: transfer.how.overwrite.clone(),
+            checksum: transfer.how.checksum.clone(),
+            streams: transfer.how.streams,
+            congestion: transfer.how.congestion.clone(),
+        };
+        let (collaboration, directory, other) =
+            (transfer.collaboration.clone(), transfer.listing.directory, other.clone());
+        let page = PageId { transfer: session.transfer.0, leg: session.leg.into(), page: session.page };
+        let numbers = self.live.get(&id).map(|live| live.numbers.clone()).unwrap_or_default();
+        let mut names = Vec::new();
+        if directory {
+            let named = self.stores.files.reader().named(page, &numbers);
+            let named = named.map_err(|error| (Cause::Other, crate::error::chain(&error)))?;
+            names = named.into_iter().map(|file| api::Name(file.name)).collect();
+        }
+        Ok(Run {
+            session: id.0,
+            collaboration,
+            role,
+            here,
+            there,
+            addresses,
+            fingerprint,
+            token,
+            other,
+            bind: Vec::new(),
+            names,
+            how,
+            lease,
+        })
+    }
+
+    /// What a session did in the last second.
+    pub(super) fn progress(&mut self, id: SessionId, progress: Progress) {
+        let at = self.clock.steady_ms();
+        let seen = self.heard_of(id);
+        seen.bytes_done = progress.bytes_done;
+        seen.goodput_bps = progress.goodput_bps;
+        let Some(live) = self.live.get_mut(&id) else { return };
+        let by_rate = progress.limit == RATE_LIMIT;
+        let measured = Measured { at, set_bps: progress.set_bps, rate_bps: progress.rate_bps, by_rate };
+        live.watch.learn(measured, &progress.limit);
+        let changed = progress.set_bps > 0 && live.demand.learn(measured);
+        live.progress = Some((Instant::now(), progress));
+        if changed {
+            self.planned.dirty();
+        }
+    }
+
+    /// Files that are finished: first the file ledger, then the event.
+    pub(super) fn files_done(&mut self, id: SessionId, files: Vec<FileDone>) {
+        let Some(session) = self.state.sessions.get(&id) else { return };
+        let Some(live) = self.live.get(&id) else { return };
+        let page = PageId { transfer: session.transfer.0, leg: session.leg.into(), page: session.page };
+        let (mut outcomes, mut again, mut settled) = (Vec::new(), Vec::new(), Settled::default());
+        let mut seen = BTreeSet::new();
+        for file in files {
+            // Only files that it has, each once: what is said again after a lost connection changes nothing.
+            let Some(number) = live.numbers.get(file.number as usize).copied() else { continue };
+            if !seen.insert(number) || live.again.contains(&number) {
+                continue;
+            }
+            match file.cause.map(cause) {
+                None => {
+                    let digest = file.digest.as_deref().and_then(unhex);
+                    outcomes.push((number, Outcome::Done { digest }));
+                }
+                Some(cause) => match self.state.judge(id, cause) {
+                    Verdict::Failed => {
+                        let text = format!("{}: {}", cause.words(), cut(&file.text));
+                        outcomes.push((number, Outcome::Failed { text }));
+                    }
+                    Verdict::Again => {
+                        again.push(number);
+                        settled.again_cause = Some(cause);
+                        if cause == Cause::NotFound {
+                            settled.not_found = true;
+                        }
+                    }
+                },
+            }
+        }
+        match self.stores.files.settle(&[Settlement { page, outcomes }]) {
+            Ok(now) => {
+                for one in now {
+                    settled.done += u32::try_from(one.done).unwrap_or(u32::MAX);
+                    settled.failed += u32::try_from(one.failed).unwrap_or(u32::MAX);
+                    settled.done_bytes = settled.done_bytes.saturating_add(one.bytes_done);
+                }
+                settled.again = u32::try_from(again.len()).unwrap_or(u32::MAX);
+                if settled.done + settled.failed + settled.again > 0 {
+                    self.record_own(Event::FilesSettled { session: id, settled });
+                }
+                if let Some(live) = self.live.get_mut(&id) {
+                    // They stay with the session until that ends, so that no other one has them at the same time.
+                    live.again.extend(again);
+                }
+                self.heard_of(id);
+            }
+            Err(error) => {
+                // The agent is told nothing, so it would not say it again: the session is ended, and what is in place is found there.
+                let text = crate::error::chain(&error);
+                self.end_session(id, Some(Cause::Other), format!("the controller's file ledger: {text}"), None);
+            }
+        }
+    }
+
+    /// A driver says that a session is over.
+    pub(super) fn ended(&mut self, id: SessionId, ended: Ended) {
+        let outcome = SessionOutcome {
+            cause: ended.cause.map(cause),
+            host: None,
+            text: cut(&ended.text),
+            bytes_done: ended.bytes_done,
+            bytes_sent: ended.bytes_sent,
+        };
+        self.revoke(id);
+        self.finish_session(id, outcome);
+    }
+
+    /// Ends a session from here: both agents are told.
+    pub(super) fn end_session(&mut self, id: SessionId, cause: Option<Cause>, text: String, host: Option<String>) {
+        if let Some(session) = self.state.sessions.get(&id) {
+            let driver = session.driver_host().to_owned();
+            self.stop_at(&driver, id);
+        }
+        self.revoke(id);
+        let progress = self.live.get(&id).and_then(|live| live.progress.as_ref());
+        let bytes_done = progress.map_or(0, |(_, progress)| progress.bytes_done);
+        let outcome = SessionOutcome { cause, host, text: cut(&text), bytes_done, bytes_sent: bytes_done };
+        self.finish_session(id, outcome);
+    }
+
+    fn revoke(&mut self, id: SessionId) {
+        let Some(session) = self.state.sessions.get(&id) else { return };
+        let listener = match session.driver {
+            End::Source => session.to.clone(),
+            End::Destination => session.from.clone(),
+        };
+        self.tell(&listener, ToAgent::Revoke { session: id.0 });
+    }
+
+    /// Records the end of a session; what it has still is open again.
+    pub(super) fn finish_session(&mut self, id: SessionId, outcome: SessionOutcome) {
+        let Some(session) = self.state.sessions.get(&id) else { return };
+        let (from, to, transfer) = (&session.from, &session.to, session.transfer);
+        match outcome.cause {
+            None => tracing::debug!(session = %id, %transfer, %from, %to, "a session has ended"),
+            Some(cause) => {
+                tracing::info!(session = %id, %transfer, %from, %to, ?cause, text = outcome.text, "a session ended early");
+            }
+        }
+        let page = PageId { transfer: session.transfer.0, leg: session.leg.into(), page: session.page };
+        if let Some(live) = self.live.get(&id) {
+            let numbers = live.numbers.clone();
+            if outcome.cause.is_some() && session.left() > 0 {
+                self.unfinished.note(page, numbers.clone());
+            }
+            // Files that are done or failed stay so.
+            if let Err(error) = self.stores.files.give_back(page, &numbers) {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "files of a session stay given until the next start"
+                );
+            }
+        }
+        if self.record_own(Event::SessionEnded { session: id, outcome }) {
+            self.live.remove(&id);
+            self.seen.sessions.remove(&id);
+            self.planned.end(id);
+        }
+    }
+
+    /// Sessions whose agents do not answer to what begins them.
+    pub(super) fn expire_live(&mut self) {
+        let late = |(id, live): (&SessionId, &super::live::Live)| {
+            (live.step == Step::Preparing && live.since.elapsed() > PREPARE_TIME).then_some(*id)
+        };
+        let late: Vec<SessionId> = self.live.iter().filter_map(late).collect();
+        for id in late {
+            let text = format!("the agent that was to listen made no token within {} s", PREPARE_TIME.as_secs());
+            let host = self.state.sessions.get(&id).map(|session| match session.driver {
+                End::Source => session.to.clone(),
+                End::Destination => session.from.clone(),
+            });
+            self.end_session(id, Some(Cause::Other), text, host);
+        }
+    }
+}
+
+fn lease(grant: &Grant) -> Lease {
+    Lease {
+        generation: grant.generation,
+        rates: vec![LeaseStep { after_ms: 0, rate_bps: grant.rate_bps }],
+        length_ms: grant.length_ms,
+        fall_back_bps: grant.fall_back_bps,
+    }
+}
+
+/// The same cause in the words of the ledger.
+pub(super) fn cause(cause: api::agent::Cause) -> Cause {
+    use api::agent::Cause as Said;
+    match cause {
+        Said::NotGranted => Cause::NotGranted,
+        Said::NotFound => Cause::NotFound,
+        Said::Permission => Cause::Permission,
+        Said::Exists => Cause::Exists,
+        Said::NoSpace => Cause::NoSpace,
+        Said::Storage => Cause::Storage,
+        Said::Changed => Cause::Changed,
+        Said::Corrupt => Cause::Corrupt,
+        Said::Network => Cause::Network,
+        Said::Refused => Cause::Refused,
+        Said::Busy => Cause::Busy,
+        Said::Leaving => Cause::Leaving,
+        Said::Stopped => Cause::Stopped,
+        Said::Other => Cause::Other,
+    }
+}
+
+/// A text, cut to [`TEXT_MAX`] bytes at the end of a character.
+fn cut(text: &str) -> String {
+    let mut end = text.len().min(TEXT_MAX);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}
+
+/// Bytes of hexadecimal digits.
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    let pair = |pair: &[u8]| match pair {
+        [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
+        _ => None,
+    };
+    text.as_bytes().chunks(2).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn picks_come_back() {
+        for numbers in [vec![], vec![0], vec![7, 8, 9], vec![9_999], (0..10_000).collect()] {
+            let bits = pick(&numbers);
+            assert!(bits.len() <= ledger::limits::PICK_MAX);
+            assert_eq!(unpick(&bits), numbers);
+        }
+    }
+
+    #[test]
+    fn digests_are_read() {
+        assert_eq!(unhex("00ffA1"), Some(vec![0, 255, 0xa1]));
+        assert_eq!(unhex("0"), None);
+        assert_eq!(unhex("zz"), None);
+    }
+}

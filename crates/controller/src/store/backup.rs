@@ -1,0 +1,194 @@
+//! Copies of log and file ledger while the controller works, and back.
+//!
+//! A backup is a directory with `log.sqlite` and `files.sqlite`, whatever database the store is in: it can be restored into either.
+//! Both are copied row by row from one moment, and each row's checksum is checked on the way. The archive is not copied: it may be lost.
+//!
+//! **What fits together.** Pages are put before the event that speaks of them is appended, and deleted after the event that ends their
+//! transfer. [`backup_live`] takes both at a moment at which neither is written. So in a copy, as after a crash, the file ledger may be ahead of
+//! the log in two ways only: pages of a transfer that the log does not know (delete them, see
+//! [`LedgerReader::transfers`]), and files that are done of which the log has not counted the bytes yet
+//! (counts are read from the file ledger, not from the log).
+
+use std::path::Path;
+use std::sync::mpsc::sync_channel;
+
+use super::error::{Result, StoreError};
+use super::log::LogReader;
+use super::rows::{Change, Durable, LogRows, PageRows};
+use super::verify::check;
+use super::writer::{AppendError, Writer};
+use super::{FileLedger, Frozen, LedgerReader, PageId, Place, Report, Store, open_any};
+
+/// Rows that one transaction of a copy writes.
+const COPY_EVENTS: u32 = 10_000;
+const COPY_PAGES: u32 = 50;
+const COPY_FAILED: u32 = 10_000;
+/// Bytes of events that one transaction of a copy writes.
+const COPY_BYTES: usize = 16 << 20;
+
+/// What was copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    /// Events.
+    pub events: u64,
+    /// Number of the last, 0 for none.
+    pub last: u64,
+    /// Snapshots.
+    pub snapshots: u64,
+    /// Pages of names.
+    pub pages: u64,
+    /// States of pages, one for each leg.
+    pub states: u64,
+}
+
+/// Copies a store of which nothing is written meanwhile, into a directory that is empty or not there.
+///
+/// # Errors
+/// When something is damaged, the directory has something in it, or either database refuses. What was copied by then is of no use.
+pub fn backup(store: &dyn Store, to: &Path) -> Result<Copied> {
+    copy(store.frozen()?, &Place::Directory(to.to_owned()))
+}
+
+/// Copies a store that is at work. The writer and the file ledger stand still while both are looked at (some ms), not while they
+/// are copied.
+///
+/// # Errors
+/// As [`backup`]; [`AppendError`] when the writer is busy or stopped.
+pub fn backup_live(
+    store: &dyn Store,
+    writer: &Writer,
+    files: &std::sync::Mutex<FileLedger>,
+    to: &Path,
+) -> std::result::Result<Copied, AppendError> {
+    let mine = |error| AppendError::Store(std::sync::Arc::new(error));
+    let frozen = {
+        let _still = files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (standing, stands) = sync_channel::<()>(1);
+        let (go_on, going_on) = sync_channel::<()>(1);
+        // It stands until this block has dropped its end.
+        drop(writer.with(move |_| {
+            let _ = standing.send(());
+            let _ = going_on.recv();
+            Ok(())
+        })?);
+        stands.recv().map_err(|_| AppendError::Stopped)?;
+        let frozen = store.frozen();
+        drop(go_on);
+        frozen.map_err(mine)?
+    };
+    copy(frozen, &Place::Directory(to.to_owned())).map_err(mine)
+}
+
+/// Brings a backup back, into a store that has nothing in it or a restore that was cut short. The backup is checked wholly first.
+///
+/// # Errors
+/// When something of the backup is damaged (nothing is written then), the store has something in it, or either database refuses.
+pub fn restore(from: &Path, into: &Place) -> Result<Copied> {
+    if !from.join("log.sqlite").is_file() || !from.join("files.sqlite").is_file() {
+        return Err(StoreError::Missing { place: from.display().to_string() });
+    }
+    let backup = open_any(&Place::Directory(from.to_owned()))?;
+    if backup.log()?.is_restoring()? {
+        return Err(StoreError::Restoring { place: backup.place().to_owned() });
+    }
+    let Frozen { log, pages } = backup.frozen()?;
+    let Report { damaged, .. } = check(log, pages)?;
+    match damaged.into_iter().next() {
+        Some(damaged) => Err(damaged),
+        None => copy(backup.frozen()?, into),
+    }
+}
+
+/// Copies all rows into a new store. Until it has ended the store is marked, so that nobody takes it for whole.
+fn copy(from: Frozen, into: &Place) -> Result<Copied> {
+    let store = open_any(into)?;
+    let (mut log, mut pages) = (store.log()?, store.pages()?);
+    match log.is_restoring()? {
+        true => clear(&mut *log, &mut *pages)?,
+        false if log.bounds()?.is_some() || !log.snapshots()?.is_empty() || !pages.transfers(None, 1)?.is_empty() => {
+            return Err(StoreError::NotEmpty { place: store.place().to_owned() });
+        }
+        false => log.set_restoring(true)?,
+    }
+    let mut copied = Copied::default();
+    copy_log(&mut LogReader::over(from.log), &mut *log, &mut copied)?;
+    copy_pages(&mut LedgerReader::over(from.pages), &mut *pages, &mut copied)?;
+    log.set_restoring(false)?;
+    Ok(copied)
+}
+
+fn clear(log: &mut dyn LogRows, pages: &mut dyn PageRows) -> Result<()> {
+    // Each turn removes something, and there is an end to what there is.
+    while log.remove_to(u64::MAX >> 1, COPY_EVENTS)? > 0 {}
+    while let Some(transfer) = pages.transfers(None, 1)?.first() {
+        pages.remove(*transfer, COPY_PAGES)?;
+    }
+    log.put_snapshot(&super::rows::SnapshotRow { number: 0, sum: 0, bytes: Vec::new() }, 0)
+}
+
+fn copy_log(from: &mut LogReader, to: &mut dyn LogRows, copied: &mut Copied) -> Result<()> {
+    copied.last = from.last()?;
+    let mut next = from.first()?;
+    while next <= copied.last {
+        // Read twice, once with all checks: rows have what is to be written.
+        let whole = from.read(next, COPY_EVENTS)?.len();
+        let most = u32::try_from(whole).unwrap_or(COPY_EVENTS);
+        let rows = from.rows().events(next, most, COPY_BYTES)?;
+        to.insert(&rows)?;
+        copied.events += rows.len() as u64;
+        next += rows.len() as u64;
+    }
+    let mut snapshots = from.snapshots()?;
+    snapshots.reverse();
+    for number in snapshots {
+        from.snapshot(number)?;
+        if let Some(row) = from.rows().snapshot(number)? {
+            to.put_snapshot(&row, super::SNAPSHOTS_KEPT)?;
+            copied.snapshots += 1;
+        }
+    }
+    Ok(())
+}
+
+fn copy_pages(from: &mut LedgerReader, to: &mut dyn PageRows, copied: &mut Copied) -> Result<()> {
+    let mut after = None;
+    loop {
+        let rows = from.rows().names_after(after, COPY_PAGES)?;
+        let Some(last) = rows.last() else { break };
+        after = Some((last.transfer, last.page));
+        for row in &rows {
+            from.check_names(row)?;
+        }
+        copied.pages += rows.len() as u64;
+        to.apply(&rows.into_iter().map(Change::Names).collect::<Vec<_>>(), Durable::Now)?;
+    }
+    let mut after: Option<PageId> = None;
+    loop {
+        let rows = from.rows().states_after(after, COPY_PAGES)?;
+        let Some(last) = rows.last() else { break };
+        after = Some(last.page);
+        let mut changes = Vec::new();
+        for row in rows {
+            from.check_states(&row)?;
+            changes.extend(from.rows().digests(row.page)?.into_iter().map(Change::Digests));
+            if row.counts.failed > 0 {
+                copy_failed(from, row.page, to)?;
+            }
+            copied.states += 1;
+            changes.push(Change::States(row));
+        }
+        to.apply(&changes, Durable::Now)?;
+    }
+    Ok(())
+}
+
+fn copy_failed(from: &mut LedgerReader, page: PageId, to: &mut dyn PageRows) -> Result<()> {
+    let mut after = page.page.checked_sub(1).map(|before| (before, u32::MAX));
+    loop {
+        let rows = from.rows().failed(page.transfer, page.leg, after, COPY_FAILED)?;
+        let mine: Vec<Change> = rows.into_iter().filter(|row| row.page == page).map(Change::Failed).collect();
+        let Some(Change::Failed(last)) = mine.last() else { return Ok(()) };
+        after = Some((page.page, last.number));
+        to.apply(&mine, Durable::Later)?;
+    }
+}

@@ -1,0 +1,202 @@
+//! Links, and limits on them and others.
+
+use std::sync::Arc;
+
+use api::rest::{self, LinkState, Problem};
+use ledger::{LinkTrouble, Resource};
+use model::network::{LinkIndex, Network};
+use model::scenario::Way;
+use model::shares::Mark;
+
+use super::load::by_way;
+use super::{Load, time};
+use crate::app::Answer;
+use crate::core::Core;
+
+/// The name of a direction of a link.
+pub(crate) fn way_id(link: &str, way: Way) -> String {
+    let way = match way {
+        Way::Forward => "forward",
+        Way::Backward => "backward",
+    };
+    format!("{link}:{way}")
+}
+
+/// A direction of a link.
+#[derive(Clone, Debug)]
+pub(crate) struct Direction {
+    pub(crate) link: LinkIndex,
+    pub(crate) way: Way,
+    /// As [`way_id`] gives it.
+    pub(crate) id: String,
+    /// What the planner calls it.
+    pub(crate) resource: String,
+    pub(crate) from: String,
+    pub(crate) to: String,
+}
+
+/// All directions of the network in force, in its order, and the network; none if there is none.
+pub(crate) fn directions(core: &Core) -> (Option<Arc<Network>>, Vec<Direction>) {
+    let Some(network) = network(core) else { return (None, Vec::new()) };
+    let mut all = Vec::with_capacity(network.links.len() * 2);
+    for (index, link) in network.links.iter().enumerate() {
+        let name = |node: usize| network.nodes.get(node).map(|node| node.name.clone()).unwrap_or_default();
+        for (way, from, to) in [(Way::Forward, link.from, link.to), (Way::Backward, link.to, link.from)] {
+            let (from, to) = (name(from), name(to));
+            let resource = format!("{} {from}→{to}", link.name);
+            all.push(Direction { link: index, way, id: way_id(&link.name, way), resource, from, to });
+        }
+    }
+    (Some(network), all)
+}
+
+/// The network: as it is planned with, or of its text while there are no shares.
+fn network(core: &Core) -> Option<Arc<Network>> {
+    if let Some(world) = &core.world {
+        return Some(world.network.clone());
+    }
+    let known = core.state.network.as_ref()?;
+    Network::from_toml(&known.text, "network").ok().map(Arc::new)
+}
+
+/// All directions of links.
+pub(crate) fn links(core: &Core) -> Vec<rest::Link> {
+    let (network, directions) = directions(core);
+    let loads = by_way(core);
+    let load = |of: &Direction| loads.get(&of.id).copied().unwrap_or_default();
+    let network = network.as_ref();
+    directions.iter().filter_map(|of| Some(shown(core, network?, of, load(of)))).collect()
+}
+
+/// A direction of a link.
+pub(crate) fn link(core: &Core, id: &str) -> Answer<rest::Link> {
+    let (network, directions) = directions(core);
+    let found = directions.iter().find(|of| of.id == id).zip(network);
+    let (of, network) = found.ok_or_else(|| unknown(&directions, id))?;
+    let load = by_way(core).get(id).copied().unwrap_or_default();
+    Ok(shown(core, &network, of, load))
+}
+
+/// There is no such direction.
+pub(crate) fn unknown(directions: &[Direction], id: &str) -> Problem {
+    let problem = Problem::not_found(format!("direction of a link `{id}`"));
+    let ways = [Way::Forward, Way::Backward].map(|way| way_id(id, way));
+    match directions.iter().any(|of| ways.contains(&of.id)) {
+        true => problem.fix(format!("write `{}` or `{}`", ways[0], ways[1])),
+        false => problem.fix("look at GET /links"),
+    }
+}
+
+fn shown(core: &Core, network: &Network, of: &Direction, load: Load) -> rest::Link {
+    let link = &network.links[of.link];
+    let direction = if of.way == Way::Forward { &link.forward } else { &link.backward };
+    let (state, reason, until) = standing(core.state.links.get(&link.name));
+    let counted = core.desk.counters.newest(&of.id);
+    rest::Link {
+        id: of.id.clone(),
+        from: of.from.clone(),
+        to: of.to.clone(),
+        capacity_bps: direction.rate.map(|rate| rate.bps()),
+        mark_bps: fillable(core, of),
+        allocated_bps: load.allocated_bps,
+        measured_bps: load.measured_bps,
+        total_bps: counted.map(|(rate, _)| rate),
+        total_age_seconds: counted.map(|(_, age)| age.as_secs()),
+        state,
+        reason,
+        until,
+    }
+}
+
+/// How far all of Longhaul together may fill it, b/s: what the planner has for the link, and for marks that are on it for all work.
+fn fillable(core: &Core, of: &Direction) -> Option<u64> {
+    let capacities = &core.planned.rates.capacities;
+    let all = |mark: &&Mark| mark.class.is_none() && mark.ways.contains(&(of.link, of.way));
+    let marks = core.world.iter().flat_map(|world| world.shares.marks.iter().filter(all));
+    let of_marks = marks.filter_map(|mark| capacities.get(&mark_resource(mark, &of.resource)));
+    capacities.get(&of.resource).into_iter().chain(of_marks).min().copied()
+}
+
+/// What the planner calls a mark on a direction.
+pub(super) fn mark_resource(mark: &Mark, direction: &str) -> String {
+    if mark.together { format!("mark {}", mark.name) } else { format!("mark {} on {direction}", mark.name) }
+}
+
+/// Whether it works, why, and until when it is held down.
+pub(crate) fn standing(trouble: Option<&LinkTrouble>) -> (LinkState, String, Option<rest::Time>) {
+    let Some(trouble) = trouble else { return (LinkState::Up, "no trouble is known".to_owned(), None) };
+    match trouble.up {
+        None => (LinkState::Down, format!("down since {}: {}", trouble.down, trouble.evidence), None),
+        Some(up) if !trouble.usable => {
+            let until = up.after_ms(trouble.hold_ms);
+            let text = format!(
+                "probes are answered since {up}; it was down since {} ({}), flap {}: held down until {until}",
+                trouble.down, trouble.evidence, trouble.flaps
+            );
+            (LinkState::HoldDown, text, Some(time(until)))
+        }
+        Some(up) => {
+            let text = format!("up since {up}; it was down since {} ({})", trouble.down, trouble.evidence);
+            (LinkState::Up, text, None)
+        }
+    }
+}
+
+/// How a resource of a limit is written.
+pub(crate) fn resource_id(resource: &Resource) -> String {
+    let kind = match resource {
+        Resource::Link(_) => "link",
+        Resource::Mark(_) => "mark",
+        Resource::Host(_) => "host",
+    };
+    format!("{kind}:{}", resource.name())
+}
+
+/// All limits from outside.
+pub(crate) fn limits(core: &Core) -> Vec<rest::Limit> {
+    core.state.limits.iter().map(|(resource, limit)| shown_limit(resource, limit)).collect()
+}
+
+/// The limit on a resource.
+pub(crate) fn limit(core: &Core, resource: &Resource) -> Answer<rest::Limit> {
+    let found = core.state.limits.get(resource).map(|limit| shown_limit(resource, limit));
+    found.ok_or_else(|| Problem::not_found(format!("limit on {resource}")).fix("look at GET /limits"))
+}
+
+fn shown_limit(resource: &Resource, limit: &ledger::Limit) -> rest::Limit {
+    rest::Limit {
+        resource: resource_id(resource),
+        rate_bps: limit.rate_bps,
+        until: time(limit.until.unwrap_or(ledger::Moment(u64::MAX))),
+        by: limit.by.clone(),
+        why: limit.why.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_up_down_or_held() {
+        let trouble = LinkTrouble {
+            down: ledger::Moment(1_000),
+            evidence: "3 probes missing".to_owned(),
+            up: None,
+            usable: false,
+            hold_ms: 60_000,
+            flaps: 1,
+        };
+        assert_eq!(standing(None).0, LinkState::Up);
+        let (state, text, until) = standing(Some(&trouble));
+        assert_eq!((state, until), (LinkState::Down, None));
+        assert!(text.contains("1970-01-01T00:00:01Z") && text.contains("3 probes missing"), "{text}");
+        let held = LinkTrouble { up: Some(ledger::Moment(5_000)), ..trouble.clone() };
+        assert_eq!(standing(Some(&held)).2, Some(rest::Time::from_unix_ms(65_000)));
+        assert_eq!(standing(Some(&held)).0, LinkState::HoldDown);
+        let used = LinkTrouble { usable: true, ..held };
+        assert_eq!(standing(Some(&used)).0, LinkState::Up);
+        let odd = LinkTrouble { up: Some(ledger::Moment(u64::MAX)), hold_ms: u64::MAX, ..trouble };
+        assert_eq!(standing(Some(&odd)).0, LinkState::HoldDown);
+    }
+}

@@ -1,0 +1,81 @@
+//! What sessions have and do, summed by whatever they draw on.
+
+use std::collections::BTreeMap;
+
+use ledger::SessionId;
+
+use super::way_id;
+use crate::core::Core;
+
+/// What is given, and what is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Given by the last planning, b/s of IP packets.
+    pub(crate) allocated_bps: u64,
+    /// Measured in the last second, b/s of IP packets.
+    pub(crate) measured_bps: u64,
+}
+
+impl Load {
+    /// Of a session; nothing if it does not run.
+    pub(crate) fn of(core: &Core, id: SessionId) -> Load {
+        let Some(live) = core.live.get(&id) else { return Load::default() };
+        let allocated_bps = core.planned.rates.sessions.get(&id.0).map_or(0, |rated| rated.rate_bps);
+        Load { allocated_bps, measured_bps: live.rate_bps() }
+    }
+
+    /// Of several sessions together.
+    pub(crate) fn of_all<'a>(core: &Core, sessions: impl IntoIterator<Item = &'a SessionId>) -> Load {
+        sessions.into_iter().fold(Load::default(), |mut sum, id| {
+            sum.add(Load::of(core, *id));
+            sum
+        })
+    }
+
+    pub(crate) fn add(&mut self, other: Load) {
+        self.allocated_bps = self.allocated_bps.saturating_add(other.allocated_bps);
+        self.measured_bps = self.measured_bps.saturating_add(other.measured_bps);
+    }
+}
+
+/// The directions of links that a session takes, in turn, as of the last planning.
+pub(crate) fn ways(core: &Core, id: SessionId) -> Vec<String> {
+    let Some((snapshot, _)) = &core.planned.question else { return Vec::new() };
+    let Some(rated) = core.planned.rates.sessions.get(&id.0) else { return Vec::new() };
+    let name = |(link, way): &(usize, model::scenario::Way)| {
+        snapshot.network.links.get(*link).map(|link| way_id(&link.name, *way))
+    };
+    rated.links.iter().filter_map(name).collect()
+}
+
+/// By direction of a link.
+pub(crate) fn by_way(core: &Core) -> BTreeMap<String, Load> {
+    let mut by_way: BTreeMap<String, Load> = BTreeMap::new();
+    for id in core.live.keys() {
+        let load = Load::of(core, *id);
+        ways(core, *id).into_iter().for_each(|way| by_way.entry(way).or_default().add(load));
+    }
+    by_way
+}
+
+/// By resource of the last planning.
+pub(super) fn by_resource(core: &Core) -> BTreeMap<&str, Load> {
+    let mut by_resource: BTreeMap<&str, Load> = BTreeMap::new();
+    for id in core.live.keys() {
+        let load = Load::of(core, *id);
+        let uses = core.planned.rates.sessions.get(&id.0).map_or(&[][..], |rated| &rated.uses);
+        uses.iter().for_each(|name| by_resource.entry(name).or_default().add(load));
+    }
+    by_resource
+}
+
+/// By class of work: of its own transfers, not of the classes in it.
+pub(super) fn by_class(core: &Core) -> BTreeMap<&str, Load> {
+    let mut by_class: BTreeMap<&str, Load> = BTreeMap::new();
+    for id in core.live.keys() {
+        let session = core.state.sessions.get(id);
+        let Some(transfer) = session.and_then(|session| core.state.transfers.get(&session.transfer)) else { continue };
+        by_class.entry(&transfer.class).or_default().add(Load::of(core, *id));
+    }
+    by_class
+}

@@ -69,12 +69,15 @@ install: ## Install program, manual, completions, service below PREFIX (/usr/loc
 	umask 022 && "$(program)" completions bash > "$(bash)/longhaul"
 	umask 022 && "$(program)" completions zsh > "$(zsh)/_longhaul"
 	umask 022 && "$(program)" completions fish > "$(fish)/longhaul.fish"
-	sed 's|/usr/bin/longhaul|$(PREFIX)/bin/longhaul|' packaging/longhaul.service | \
-		install -Dm644 /dev/stdin "$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul.service"
+	for unit in longhaul longhaul-controller; do \
+		sed 's|/usr/bin/longhaul|$(PREFIX)/bin/longhaul|' packaging/$$unit.service | \
+			install -Dm644 /dev/stdin "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service" || exit 1; \
+	done
 	install -Dm644 packaging/longhaul.sysusers "$(DESTDIR)$(PREFIX)/lib/sysusers.d/longhaul.conf"
 	install -Dm644 packaging/longhaul.tmpfiles "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/longhaul.conf"
 	install -Dm644 packaging/roots.conf "$(DESTDIR)$(PREFIX)/share/longhaul/roots.conf"
 	install -Dm644 packaging/serve.toml "$(DESTDIR)$(PREFIX)/share/longhaul/serve.toml"
+	install -Dm644 packaging/controller.toml "$(DESTDIR)$(PREFIX)/share/longhaul/controller.toml"
 	[ -e "$(DESTDIR)$(SYSCONFDIR)/longhaul/serve.toml" ] || \
 		install -Dm640 packaging/serve.toml "$(DESTDIR)$(SYSCONFDIR)/longhaul/serve.toml"
 
@@ -83,5 +86,6 @@ uninstall: ## Remove what install put there, with the same PREFIX and DESTDIR; t
 	rm -f "$(DESTDIR)$(PREFIX)/bin/longhaul" "$(man)"/longhaul.1 "$(man)"/longhaul-*.1
 	rm -f "$(bash)/longhaul" "$(zsh)/_longhaul" "$(fish)/longhaul.fish"
 	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul.service"
+	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul-controller.service"
 	rm -f "$(DESTDIR)$(PREFIX)/lib/sysusers.d/longhaul.conf" "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/longhaul.conf"
 	rm -rf "$(DESTDIR)$(PREFIX)/share/longhaul"

@@ -4,20 +4,19 @@
 //! can be made no other way. Every error names file, line, column and key, and the way out.
 
 mod check;
-mod error;
-mod place;
+mod controller;
 mod raw;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use mover::request::{Hooks, IoChoice};
+use mover::request::{Fingerprint, Hooks, IoChoice};
 use mover::server::ServeLimits;
 
+use crate::controller::grants::Grants;
 use crate::roots::Roots;
 
-pub use error::ConfigError;
-pub use place::Environment;
+pub use service::{ConfigError, Environment, Listen};
 
 /// The port of agents, for control and data.
 pub const PORT: u16 = 4810;
@@ -46,19 +45,14 @@ pub struct Overrides {
     pub metrics: Option<String>,
     /// `--ready-file FILE`.
     pub ready_file: Option<PathBuf>,
+    /// `--controller HOST:PORT[#FINGERPRINT]`.
+    pub controller: Option<String>,
+    /// `--enrol-token-file FILE`.
+    pub enrol_token_file: Option<PathBuf>,
     /// `--log human|json`.
     pub log: Option<Log>,
     /// Which storage I/O may be used; the command takes it from the environment, for tests.
     pub io: IoChoice,
-}
-
-/// Where an agent listens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listen {
-    /// Address and port; port 0 picks a free one.
-    pub address: SocketAddr,
-    /// Nobody asked for this address: without IPv6 it is 0.0.0.0 instead.
-    pub by_default: bool,
 }
 
 /// A further address of this host that peers may open streams to.
@@ -68,6 +62,26 @@ pub struct DataAddress {
     pub ip: IpAddr,
     /// The port, if it is another than the agent listens on (behind a port forward).
     pub port: Option<u16>,
+}
+
+/// The controller that an agent connects to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ControllerAddress {
+    /// Name or address, without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// Who answers there; without it whoever does the first time is pinned.
+    pub fingerprint: Option<Fingerprint>,
+    /// File with a one-time token, for the first time.
+    pub enrol_token_file: Option<PathBuf>,
+}
+
+impl std::fmt::Display for ControllerAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ControllerAddress { host, port, .. } = self;
+        if host.contains(':') { write!(f, "[{host}]:{port}") } else { write!(f, "{host}:{port}") }
+    }
 }
 
 /// A configuration that passed its checks.
@@ -83,6 +97,8 @@ pub struct Config {
     pub(crate) hooks: Hooks,
     pub(crate) tests: bool,
     pub(crate) relay: bool,
+    pub(crate) controller: Option<ControllerAddress>,
+    pub(crate) grants: Grants,
     pub(crate) ready_file: Option<PathBuf>,
     pub(crate) io: IoChoice,
 }
@@ -94,7 +110,7 @@ impl Config {
     /// When the file cannot be read, or something in it or on the command line cannot be.
     pub fn load(file: Option<&Path>, overrides: &Overrides, environment: &Environment) -> Result<Config, ConfigError> {
         let Some(path) = file else {
-            return check::check(raw::Raw::default(), &check::Source::none(), overrides, environment);
+            return check::check(raw::Raw::default(), &service::config::Source::none(), overrides, environment);
         };
         let text = std::fs::read_to_string(path).map_err(|source| ConfigError::unreadable(path, source))?;
         Config::parse(path, &text, overrides, environment)
@@ -110,7 +126,7 @@ impl Config {
         overrides: &Overrides,
         environment: &Environment,
     ) -> Result<Config, ConfigError> {
-        let source = check::Source::of(path, text);
+        let source = service::config::Source::of(path, text);
         let raw = toml::from_str(text).map_err(|error| source.syntax(error))?;
         check::check(raw, &source, overrides, environment)
     }
@@ -167,6 +183,18 @@ impl Config {
     #[must_use]
     pub fn tests(&self) -> bool {
         self.tests
+    }
+
+    /// The controller, if there is one.
+    #[must_use]
+    pub fn controller(&self) -> Option<&ControllerAddress> {
+        self.controller.as_ref()
+    }
+
+    /// What a controller may ask for.
+    #[must_use]
+    pub fn grants(&self) -> &Grants {
+        &self.grants
     }
 
     /// Whether third-party copies are allowed.

@@ -4,8 +4,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use service::IdentityError;
+
 use crate::config::ConfigError;
-use crate::identity::IdentityError;
 use crate::tokens::TokenError;
 
 /// Why an agent did not start or ended early. The cause is the `source`.
@@ -20,6 +21,9 @@ pub enum AgentError {
     /// There are no tokens.
     #[error(transparent)]
     Tokens(#[from] TokenError),
+    /// What is kept of the controller cannot be used.
+    #[error(transparent)]
+    Controller(service::StateError),
     /// The port for control and data cannot be had.
     #[error("cannot listen at {address}{}", listen_hint(source, "--listen"))]
     Listen {
@@ -104,7 +108,7 @@ impl AgentError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            AgentError::Config(_) | AgentError::Identity(IdentityError::State(_)) => 2,
+            AgentError::Config(_) | AgentError::Identity(IdentityError::State(_)) | AgentError::Controller(_) => 2,
             AgentError::Tokens(error) => match error {
                 // It does not get better by starting again, which is what 1 asks of a service manager.
                 TokenError::State(_) => 2,

@@ -1,7 +1,8 @@
 //! The daemon of a data transfer node: identity, tokens, roots, sessions, metrics.
 //!
 //! `longhaul serve` is [`run`] with a checked [`Config`]; the far end of an ssh start is [`oneshot()`];
-//! `longhaul token` works on a [`TokenStore`]. The bytes themselves are moved by `mover`: this crate
+//! `longhaul token` works on a [`TokenStore`]. With a controller the agent connects out to it and drives sessions for it
+//! ([`controller`]). The bytes themselves are moved by `mover`: this crate
 //! says who may do what ([`policy`]), with which identity, within which bounds, and counts it.
 //!
 //! ```text
@@ -17,24 +18,22 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod controller;
 pub mod error;
-pub mod identity;
 pub mod metrics;
 pub mod oneshot;
 pub mod path;
 pub mod policy;
-mod private;
 mod ready;
 pub mod roots;
 mod run;
-mod stop;
 pub mod tokens;
 
-pub use config::{Config, ConfigError, Environment, Log, Overrides};
+pub use config::{Config, ConfigError, ControllerAddress, Environment, Log, Overrides};
 pub use error::AgentError;
 pub use oneshot::{LocalAgent, OneshotOptions, oneshot};
-pub use private::StateError;
 pub use roots::{Root, Roots};
 pub use run::{STOP_GRACE, run};
-pub use stop::{Stop, signals};
+pub use service::StateError;
+pub use service::stop::{Stop, signals};
 pub use tokens::{TokenError, TokenStore};

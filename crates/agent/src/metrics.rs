@@ -15,6 +15,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
+use crate::controller::Tally;
+
 pub use endpoint::{CONNECTIONS_MAX, IDLE_MAX, serve};
 
 /// What the format is called in HTTP.
@@ -36,6 +38,13 @@ impl Metrics {
         let start_s = start.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         registry.register_collector(Box::new(Process { start_s }));
         Metrics { registry }
+    }
+
+    /// The same with those of the agent's side of its controller.
+    #[must_use]
+    pub fn with_controller(mut self, tally: Arc<Tally>) -> Metrics {
+        self.registry.register_collector(Box::new(Controller { tally }));
+        self
     }
 
     /// All of them as text, read now.
@@ -93,6 +102,26 @@ impl Collector for Sessions {
         gauge(&mut encoder, "longhaul_sessions_limit", "Sessions at once at most", self.bounds.sessions as u64)?;
         gauge(&mut encoder, "longhaul_streams_active", "Data streams open", now(streams_active))?;
         gauge(&mut encoder, "longhaul_streams_limit", "Data streams at once at most", self.bounds.streams as u64)
+    }
+}
+
+#[derive(Debug)]
+struct Controller {
+    tally: Arc<Tally>,
+}
+
+impl Collector for Controller {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let Tally { connected, connections, sessions, sessions_active, fall_backs } = &*self.tally;
+        let now = |value: &AtomicU64| value.load(Ordering::Relaxed);
+        gauge(&mut encoder, "longhaul_controller_connected", "Whether the controller is connected", now(connected))?;
+        let help = "Sessions driven for the controller now";
+        gauge(&mut encoder, "longhaul_controller_sessions_active", help, now(sessions_active))?;
+        let help = "Times that the controller took this agent";
+        counter(&mut encoder, "longhaul_controller_connections", help, now(connections))?;
+        counter(&mut encoder, "longhaul_controller_sessions", "Sessions driven for the controller", now(sessions))?;
+        let help = "Times that a lease ended and the fall-back held";
+        counter(&mut encoder, "longhaul_controller_lease_fall_backs", help, now(fall_backs))
     }
 }
 

@@ -29,11 +29,11 @@ use tokio::time::{Instant, timeout};
 
 use crate::config::Listen;
 use crate::error::AgentError;
-use crate::identity;
-use crate::run::{bind, finish_in_time, limits, serve};
-use crate::stop::{Stop, asked};
+use crate::run::{finish_in_time, limits, serve};
 use grant::OneKey;
 pub use local::LocalAgent;
+use service::listen::bind;
+use service::stop::{Stop, asked};
 
 /// How long the near end may take to say what it wants, and then to come.
 const WAIT_FIRST: Duration = Duration::from_secs(60);
@@ -120,7 +120,7 @@ pub async fn oneshot(
     };
     match call.connect {
         None => {
-            let identity = identity::ephemeral(&sys::process::hostname())?;
+            let identity = service::ephemeral(&sys::process::hostname())?;
             let (socket, bound) = bind_one_of(options.ports.clone())?;
             let answer = Answer {
                 port: Some(bound.port()),

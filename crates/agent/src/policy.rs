@@ -17,6 +17,7 @@ use proto::RelPath;
 use proto::control::{Code, Direction, Refusal};
 use sys::file::Dir;
 
+use crate::controller::tokens::SessionTokens;
 use crate::path::{AbsPath, show};
 use crate::roots::{Root, Roots, listed};
 use crate::tokens::{Access, TokenStore};
@@ -40,13 +41,20 @@ pub struct AgentPolicy {
     tokens: TokenStore,
     terms: Arc<Terms>,
     clock: fn() -> SystemTime,
+    sessions: Option<Arc<SessionTokens>>,
 }
 
 impl AgentPolicy {
     /// Lets in who holds a token of `tokens`, within `terms`; expiry goes by `clock`.
     #[must_use]
     pub fn new(tokens: TokenStore, terms: Terms, clock: fn() -> SystemTime) -> AgentPolicy {
-        AgentPolicy { tokens, terms: Arc::new(terms), clock }
+        AgentPolicy { tokens, terms: Arc::new(terms), clock, sessions: None }
+    }
+
+    /// The same, with the tokens of sessions that a controller asked for.
+    #[must_use]
+    pub fn with_sessions(self, sessions: Arc<SessionTokens>) -> AgentPolicy {
+        AgentPolicy { sessions: Some(sessions), ..self }
     }
 
     /// Decides about a token at a given time.
@@ -70,7 +78,11 @@ impl AgentPolicy {
 
 impl Policy for AgentPolicy {
     fn admit(&self, token: &str, from: SocketAddr) -> Result<Arc<dyn Grant>, Refusal> {
-        self.admit_at(token, from, (self.clock)())
+        let session = self.sessions.as_ref().and_then(|tokens| tokens.check(token, sys::clock::since_boot()));
+        match session {
+            Some(grant) => Ok(grant),
+            None => self.admit_at(token, from, (self.clock)()),
+        }
     }
 }
 

@@ -1,30 +1,32 @@
 //! From a checked configuration to a running agent, and to its end.
 
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mover::request::{Fingerprint, Limits};
-use mover::server::{Counters, Listener, ServeLimits, ServeOptions};
+use mover::server::{Counters, Identity, Listener, ServeLimits, ServeOptions};
+use service::listen::{bind, bind_to};
+use service::stop::{Stop, asked};
+use service::{IdentityError, PrivateDir, ReadyFile};
 use tokio::sync::watch;
 use units::Bytes;
 
-use crate::config::{Config, DataAddress, Listen};
+use crate::config::{Config, DataAddress};
+use crate::controller::inventory::Fixed;
+use crate::controller::{self, Site, Tally};
 use crate::error::{AgentError, Cut};
-use crate::identity;
 use crate::metrics::{self, Metrics};
 use crate::policy::{AgentPolicy, Terms};
-use crate::ready::{Ready, ReadyFile};
-use crate::stop::{Stop, asked};
+use crate::ready::Ready;
 use crate::tokens::TokenStore;
 
 /// How long sessions may take to finish their chunks after a first signal. Shorter than the 30 s after which
 /// the service manager kills (`TimeoutStopSec` of the unit).
 pub const STOP_GRACE: Duration = Duration::from_secs(25);
 
-/// Connections that wait to be accepted.
-pub(crate) const BACKLOG: u16 = 1024;
+/// The way out when the state directory cannot be used.
+pub(crate) const ELSEWHERE: &str = "choose another place with --state-dir";
 
 /// Runs an agent until it is asked to stop; see [`crate::signals`].
 ///
@@ -34,30 +36,101 @@ pub(crate) const BACKLOG: u16 = 1024;
 /// # Errors
 /// When it cannot start, its socket fails, or it was not given the time to finish.
 pub async fn run(config: Config, stop: watch::Receiver<Stop>) -> Result<(), AgentError> {
-    let mut ready = config.ready_file.as_deref().map(ReadyFile::prepare).transpose()?;
-    let (identity, is_new) = identity::load_or_make(&config.state_dir, &sys::process::hostname())?;
+    let mut ready = config.ready_file.as_deref().map(prepare).transpose()?;
+    let dir = PrivateDir::open(&config.state_dir, ELSEWHERE).map_err(IdentityError::State)?;
+    let (identity, is_new) = service::load_or_make(&dir, &sys::process::hostname())?;
     let tokens = TokenStore::open(&config.state_dir)?;
     let token = tokens.main_token()?;
     let fingerprint = Fingerprint::of(&identity.certificate);
     let (socket, bound) =
         bind(config.listen).map_err(|source| AgentError::Listen { address: config.listen.address, source })?;
     let counters = Arc::new(Counters::default());
-    let metrics = config.metrics.map(|address| bind_metrics(address, &config, &counters)).transpose()?;
+    let site = site(&config, &identity, bound, &counters)?;
+    let tally = site.as_ref().map(|site| site.tally());
+    let metrics = config.metrics.map(|address| bind_metrics(address, &config, &counters, tally)).transpose()?;
     announce(&config, &tokens, bound, fingerprint, is_new);
     if let Some(metrics) = &metrics {
         tracing::info!(address = %metrics.bound, "serving metrics");
     }
-    let options = serve_options(&config, tokens, bound, counters);
+    // Taken away again when this function ends.
+    let _asked_here = site.as_ref().and_then(|site| host_socket(site, &config));
+    let options = serve_options(&config, tokens, bound, counters, site.as_ref());
     if let Some(ready) = &mut ready {
-        ready.write(&Ready::new(bound, &token, fingerprint, metrics.as_ref().map(|m| m.bound)))?;
+        let content = Ready::new(bound, &token, fingerprint, metrics.as_ref().map(|m| m.bound));
+        ready.write(&content).map_err(|source| AgentError::Ready { path: ready.path().to_owned(), source })?;
     }
     let served = tokio::select! {
-        served = serve(Listener { socket, identity }, options, stop.clone()) => served,
+        served = serve_both(Listener { socket, identity }, options, site, stop.clone()) => served,
         failed = serve_metrics(metrics, stop) => Err(failed),
     };
     drop(ready);
     tracing::info!("ended");
     served
+}
+
+fn prepare(path: &std::path::Path) -> Result<ReadyFile, AgentError> {
+    ReadyFile::prepare(path).map_err(|source| AgentError::Ready { path: path.to_owned(), source })
+}
+
+/// The agent's side of its controller, if it has one.
+fn site(
+    config: &Config,
+    identity: &Identity,
+    bound: SocketAddr,
+    counters: &Arc<Counters>,
+) -> Result<Option<Arc<Site>>, AgentError> {
+    let Some(address) = config.controller.clone() else { return Ok(None) };
+    let (_, bounds) = controller::halves(config.bounds);
+    let fixed = Fixed {
+        bound,
+        addresses: config.addresses.clone(),
+        fingerprint: Fingerprint::of(&identity.certificate),
+        bounds,
+        sessions_max: controller::sessions_max(&bounds),
+    };
+    let site = Site::open(controller::Setup {
+        address,
+        grants: config.grants.clone(),
+        hooks: config.hooks.clone(),
+        identity: identity.clone(),
+        fixed,
+        limits: limits(bounds, config.io),
+        counters: counters.clone(),
+        state_dir: &config.state_dir,
+    });
+    site.map(Some).map_err(AgentError::Controller)
+}
+
+fn host_socket(site: &Arc<Site>, config: &Config) -> Option<controller::host::Listening> {
+    let listening = controller::host::listen(site.clone(), &config.state_dir);
+    listening
+        .inspect_err(|error| {
+            tracing::warn!(%error, state_dir = %config.state_dir.display(), "cannot listen for `longhaul agent` of this host");
+        })
+        .ok()
+}
+
+/// Serves, and does what the controller asks.
+async fn serve_both(
+    listener: Listener,
+    options: ServeOptions,
+    site: Option<Arc<Site>>,
+    stop: watch::Receiver<Stop>,
+) -> Result<(), AgentError> {
+    let Some(site) = site else { return serve(listener, options, stop).await };
+    let mut stopping = stop.clone();
+    let run = site.run(stop.clone());
+    let driving = async {
+        let late = async {
+            asked(&mut stopping, Stop::Finish).await;
+            let _ = tokio::time::timeout(STOP_GRACE, asked(&mut stopping, Stop::Now)).await;
+        };
+        tokio::select! {
+            () = run => {}
+            () = late => {}
+        }
+    };
+    tokio::join!(serve(listener, options, stop), driving).0
 }
 
 /// Serves until asked to stop, and then as long as sessions need to finish, within [`STOP_GRACE`].
@@ -94,37 +167,27 @@ async fn serve_metrics(bound: Option<BoundMetrics>, stop: watch::Receiver<Stop>)
     }
 }
 
-/// Listens; where nobody named an address and the kernel has no IPv6, at 0.0.0.0.
-pub(crate) fn bind(listen: Listen) -> io::Result<(TcpListener, SocketAddr)> {
-    let socket = match bind_to(listen.address) {
-        // A port that is taken is taken over IPv4 too. Any other failure at "all addresses" is a kernel or a
-        // sandbox without IPv6, whose error differs.
-        Err(e) if listen.by_default && e.kind() != io::ErrorKind::AddrInUse => {
-            bind_to((Ipv4Addr::UNSPECIFIED, listen.address.port()).into())?
-        }
-        bound => bound?,
-    };
-    let bound = socket.local_addr()?;
-    Ok((socket, bound))
-}
-
-fn bind_to(address: SocketAddr) -> io::Result<TcpListener> {
-    // Not blocking; an IPv6 one takes IPv4 too.
-    Ok(sys::socket::listen(address, BACKLOG, |_| Ok(()))?.into())
-}
-
 struct BoundMetrics {
     listener: tokio::net::TcpListener,
     bound: SocketAddr,
     metrics: Arc<Metrics>,
 }
 
-fn bind_metrics(address: SocketAddr, config: &Config, counters: &Arc<Counters>) -> Result<BoundMetrics, AgentError> {
+fn bind_metrics(
+    address: SocketAddr,
+    config: &Config,
+    counters: &Arc<Counters>,
+    tally: Option<Arc<Tally>>,
+) -> Result<BoundMetrics, AgentError> {
     let open = || {
         let socket = bind_to(address)?;
         let bound = socket.local_addr()?;
         let listener = tokio::net::TcpListener::from_std(socket)?;
-        let metrics = Arc::new(Metrics::new(counters.clone(), config.bounds, SystemTime::now()));
+        let metrics = Metrics::new(counters.clone(), config.bounds, SystemTime::now());
+        let metrics = Arc::new(match tally {
+            Some(tally) => metrics.with_controller(tally),
+            None => metrics,
+        });
         Ok(BoundMetrics { listener, bound, metrics })
     };
     open().map_err(|source| AgentError::Metrics { address, source })
@@ -144,8 +207,17 @@ fn announce(config: &Config, tokens: &TokenStore, bound: SocketAddr, fingerprint
             );
         }
     }
-    if config.roots.is_empty() {
+    if config.roots.is_empty() && config.controller.is_none() {
         tracing::warn!("no root is served: only tests and relaying work");
+    }
+    for grant in config.grants.iter() {
+        let controller = grant.controller.map_or_else(|| "*".to_owned(), |controller| controller.to_string());
+        tracing::info!(root = %grant.root.written(), read = grant.read, write = grant.write, collaboration = grant.collaboration, controller, "granted");
+    }
+    match (&config.controller, config.grants.iter().next()) {
+        (Some(_), None) => tracing::warn!("the controller may ask for nothing: there is no [[grant]]"),
+        (None, Some(_)) => tracing::warn!("the grants are for a controller, and there is none: give --controller"),
+        _ => {}
     }
     warn_of_useless_tokens(config, tokens);
 }
@@ -161,15 +233,26 @@ fn warn_of_useless_tokens(config: &Config, tokens: &TokenStore) {
     }
 }
 
-fn serve_options(config: &Config, tokens: TokenStore, bound: SocketAddr, counters: Arc<Counters>) -> ServeOptions {
+fn serve_options(
+    config: &Config,
+    tokens: TokenStore,
+    bound: SocketAddr,
+    counters: Arc<Counters>,
+    site: Option<&Arc<Site>>,
+) -> ServeOptions {
     let terms =
         Terms { roots: config.roots.clone(), tests: config.tests, relay: config.relay, hooks: config.hooks.clone() };
     let address =
         |DataAddress { ip, port }: &DataAddress| SocketAddr::new(*ip, port.unwrap_or(bound.port())).to_string();
+    let policy = AgentPolicy::new(tokens, terms, SystemTime::now);
+    let (policy, bounds) = match site {
+        Some(site) => (policy.with_sessions(site.tokens()), controller::halves(config.bounds).0),
+        None => (policy, config.bounds),
+    };
     ServeOptions {
-        policy: Arc::new(AgentPolicy::new(tokens, terms, SystemTime::now)),
-        bounds: config.bounds,
-        limits: limits(config.bounds, config.io),
+        policy: Arc::new(policy),
+        bounds,
+        limits: limits(bounds, config.io),
         counters,
         addresses: config.addresses.iter().map(address).collect(),
     }

@@ -16,9 +16,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use service::StateError;
 
 use crate::path::AbsPath;
-use crate::private::StateError;
 
 pub use store::{MAIN_FILE, TOKENS_FILE, TokenStore};
 
@@ -155,7 +155,7 @@ impl TokenError {
 }
 
 /// Text of a new token: the prefix and 32 random bytes in URL-safe base64.
-fn new_text() -> Result<String, TokenError> {
+pub(crate) fn new_text() -> Result<String, TokenError> {
     let mut secret = [0; 32];
     sys::random::fill(&mut secret).map_err(TokenError::Random)?;
     Ok(format!("{PREFIX}{}", URL_SAFE_NO_PAD.encode(secret)))

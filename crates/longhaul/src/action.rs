@@ -1,10 +1,13 @@
 //! What the program does: one [`Action`], made in one place from what was written.
 
+mod controller;
 mod copy;
 mod document;
 mod end;
+mod host_agent;
 mod network;
 mod plan;
+mod run_controller;
 mod serve;
 mod session;
 mod settings;
@@ -18,6 +21,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap_complete::Shell;
 
+use crate::args::controller::ControllerCommand;
 use crate::args::plan::{PlanArgs, PlanWhat};
 use crate::args::session::SessionArgs;
 use crate::args::test::TestWhat;
@@ -25,6 +29,7 @@ use crate::args::token::TokenWhat;
 use crate::args::twin::{TwinArgs, TwinWhat};
 use crate::args::{Args, Command};
 use crate::environment::Environment;
+pub(crate) use controller::Lost;
 pub(crate) use end::{AgentEnd, End, SshEnd, Trust};
 
 /// Everything the program can do, checked.
@@ -35,14 +40,20 @@ pub(crate) enum Action {
     Test(Box<test::Throughput>),
     /// Runs the agent.
     Serve(serve::Serve),
+    /// Runs the controller, or works on its store.
+    RunController(run_controller::RunController),
     /// Makes, lists or revokes tokens.
     Token(TokenWhat),
+    /// Asks the agent of this host.
+    HostAgent(host_agent::HostQuestion),
     /// Lists, changes or stops sessions.
     Session(session::Session),
     /// Makes, lists, changes or removes emulated networks.
     Twin(TwinWhat),
     /// Computes paths, slots and requirements from files.
     Plan(PlanWhat),
+    /// Asks a controller.
+    Controller(Box<controller::Asking>),
     /// Prints completions.
     Completions(Shell),
     /// Writes manual pages.
@@ -62,10 +73,19 @@ impl Action {
                 TestWhat::Throughput(args) => Action::Test(Box::new(test::Throughput::of(*args, &environment)?)),
             },
             Command::Serve(args) => Action::Serve(serve::Serve::of(args, &environment)?),
+            Command::RunController(args) => Action::RunController(run_controller::RunController::of(*args)?),
             Command::Token(args) => Action::Token(args.what),
             Command::Session(SessionArgs { what }) => Action::Session(session::Session::of(what, &environment)),
             Command::Twin(TwinArgs { what }) => Action::Twin(what),
             Command::Plan(PlanArgs { what }) => Action::Plan(what),
+            Command::Controller(command) => {
+                if let ControllerCommand::Agent(args) = &command
+                    && let Some(question) = host_agent::HostQuestion::of(&args.what)
+                {
+                    return Ok(Action::HostAgent(question));
+                }
+                Action::Controller(Box::new(controller::Asking::of(command, &environment)?))
+            }
             Command::Completions { shell } => Action::Completions(shell),
             Command::Man { dir } => Action::Man(dir),
         })
@@ -80,10 +100,13 @@ impl Action {
             Action::Copy(copy) => copy.run(),
             Action::Test(test) => test.run(),
             Action::Serve(serve) => serve.run(),
+            Action::RunController(controller) => controller.run(),
             Action::Token(what) => token::run(what),
+            Action::HostAgent(what) => host_agent::run(what),
             Action::Session(session) => session.run(),
             Action::Twin(what) => twin::run(what),
             Action::Plan(what) => plan::run(what),
+            Action::Controller(asking) => asking.run(),
             Action::Completions(shell) => document::completions(shell),
             Action::Man(dir) => document::man(&dir),
         }

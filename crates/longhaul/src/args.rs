@@ -1,10 +1,12 @@
 //! The command line as it is written: what clap reads, before it is checked.
 
+pub(crate) mod controller;
 pub(crate) mod copy;
 pub(crate) mod dscp;
 pub(crate) mod groups;
 pub(crate) mod location;
 pub(crate) mod plan;
+pub(crate) mod run_controller;
 pub(crate) mod scitag;
 pub(crate) mod serve;
 pub(crate) mod session;
@@ -35,6 +37,8 @@ Examples:
 pub(crate) const ENVIRONMENT_HELP: &str = "\
 Environment:
   LONGHAUL_TOKEN   access token, where no --token-file is given
+  LONGHAUL_CONTROLLER
+                   address of the controller, where no --controller is given
   LONGHAUL_IO      threads: no io_uring; posix: no O_DIRECT either; else what measures best is used
   LONGHAUL_LOG     what is logged to standard error, such as debug or mover=trace
   XDG_STATE_HOME   holds longhaul/known_hosts; default ~/.local/state
@@ -60,10 +64,14 @@ pub(crate) enum Command {
     Copy(Box<copy::CopyArgs>),
     Serve(serve::ServeArgs),
     Token(token::TokenArgs),
+    #[command(name = "controller")]
+    RunController(Box<run_controller::RunControllerArgs>),
     Session(session::SessionArgs),
     Test(test::TestArgs),
     Twin(twin::TwinArgs),
     Plan(plan::PlanArgs),
+    #[command(flatten)]
+    Controller(controller::ControllerCommand),
     /// Print the completions of a shell
     #[command(
         after_help = "Example:\n  longhaul completions bash > ~/.local/share/bash-completion/completions/longhaul"

@@ -166,7 +166,13 @@ mod tests {
     }
 
     fn failing(again: bool) -> MoveError {
-        MoveError { exit_code: exit::AGAIN, text: "the connection was lost".into(), source: None, again }
+        MoveError {
+            exit_code: exit::AGAIN,
+            text: "the connection was lost".into(),
+            source: None,
+            again,
+            why: mover::request::Why::Network,
+        }
     }
 
     #[tokio::test]

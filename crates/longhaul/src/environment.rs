@@ -13,6 +13,8 @@ use crate::exit::usage;
 pub(crate) struct Environment {
     /// `LONGHAUL_TOKEN`: access token.
     pub(crate) token: Option<String>,
+    /// `LONGHAUL_CONTROLLER`: where the controller is.
+    pub(crate) controller: Option<String>,
     /// `LONGHAUL_IO`: which storage I/O may be used.
     pub(crate) io: IoChoice,
     /// Directory of the user's state: `XDG_STATE_HOME`, else beneath `HOME`.
@@ -43,11 +45,16 @@ impl Environment {
                 return Err(usage(format!("LONGHAUL_IO is {}: it may be `threads` or `posix`", value.display())));
             }
         };
+        let controller = match variable("LONGHAUL_CONTROLLER").map(OsString::into_string).transpose() {
+            Ok(controller) => controller,
+            Err(_) => return Err(usage("LONGHAUL_CONTROLLER is no address: it is not text")),
+        };
         // The XDG specification ignores paths that are not absolute.
         let directory = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let home = || directory("HOME").map(|home| home.join(".local/state"));
         Ok(Environment {
             token,
+            controller,
             io,
             state_home: directory("XDG_STATE_HOME").or_else(home),
             runtime_dir: directory("XDG_RUNTIME_DIR"),

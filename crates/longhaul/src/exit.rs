@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use agent::controller::host::AskError;
 use agent::{AgentError, ConfigError, TokenError};
 use mover::request::MoveError;
 
@@ -61,6 +62,11 @@ pub(crate) fn as_usage(error: anyhow::Error) -> anyhow::Error {
     Coded { code: USAGE, text, source: Some(error.into()) }.into()
 }
 
+/// What has a code of its own.
+pub(crate) fn coded(code: u8, text: impl Into<String>) -> anyhow::Error {
+    Coded { code, text: text.into(), source: None }.into()
+}
+
 /// It was ended at once; the user knows why.
 pub(crate) fn interrupted() -> anyhow::Error {
     Coded { code: INTERRUPTED, text: "interrupted".into(), source: None }.into()
@@ -73,9 +79,19 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
         let moved = || cause.downcast_ref::<MoveError>().map(|error| error.exit_code);
         let served = || cause.downcast_ref::<AgentError>().map(AgentError::exit_code);
         let tokens = || cause.downcast_ref::<TokenError>().map(TokenError::exit_code);
+        let asked = || match cause.downcast_ref::<AskError>() {
+            Some(AskError::Nobody { .. }) => Some(USAGE),
+            _ => None,
+        };
         let configured = || cause.downcast_ref::<ConfigError>().map(|_| USAGE);
+        let world = || match cause.downcast_ref::<controller::ControllerError>() {
+            Some(controller::ControllerError::World { .. }) => Some(USAGE),
+            _ => None,
+        };
+        let lost = || cause.downcast_ref::<crate::action::Lost>().map(|_| AGAIN);
         let closed = || cause.downcast_ref::<OutputClosed>().map(|_| DONE);
-        coded.or_else(moved).or_else(served).or_else(tokens).or_else(configured).or_else(closed)
+        let own = coded.or_else(moved).or_else(served).or_else(tokens).or_else(asked);
+        own.or_else(configured).or_else(world).or_else(lost).or_else(closed)
     });
     known.unwrap_or(FAILED)
 }
@@ -115,7 +131,13 @@ mod tests {
 
     #[test]
     fn the_first_code_along_the_chain_counts() {
-        let moved = MoveError { exit_code: AGAIN, text: "the place is taken".into(), source: None, again: false };
+        let moved = MoveError {
+            exit_code: AGAIN,
+            text: "the place is taken".into(),
+            source: None,
+            again: false,
+            why: mover::request::Why::Busy,
+        };
         let cases = [
             (anyhow::anyhow!("plain"), FAILED),
             (usage("no"), USAGE),

@@ -76,11 +76,16 @@ pub(crate) async fn reach(end: End, families: Families, quiet: bool) -> Result<R
 async fn remote(end: AgentEnd, families: Families, quiet: bool) -> Result<Remote> {
     let addresses = address::of_agent(&end.agent, families).await?;
     let name = end.agent.hosts.first().map(ToString::to_string).unwrap_or_default();
-    let judge = match end.trust {
-        Trust::Pinned(pin) => only(pin, format!("{} was to have", end.agent)),
-        Trust::KnownHosts(known) => known_host(known, name, quiet),
-    };
+    let judge = judge(end.trust, &end.agent.to_string(), name, quiet);
     Ok(Remote { reach: Reach::Connect(addresses), judge, token: end.token, label: end.agent.to_string(), gone: None })
+}
+
+/// Whether what answers is the one meant. `name` is what it is called in the file of pinned fingerprints.
+pub(crate) fn judge(trust: Trust, shown: &str, name: String, quiet: bool) -> Judge {
+    match trust {
+        Trust::Pinned(pin) => only(pin, format!("{shown} was to have")),
+        Trust::KnownHosts(known) => known_host(known, name, quiet),
+    }
 }
 
 /// Trusts one fingerprint; `who_was_to_have` it is for the text of a refusal.

@@ -56,10 +56,12 @@ fn what_is_installed_can_be_uninstalled() {
         ("etc/longhaul/serve.toml", 0o640),
         ("opt/longhaul/bin/longhaul", 0o755),
         ("opt/longhaul/lib/systemd/system/longhaul.service", 0o644),
+        ("opt/longhaul/lib/systemd/system/longhaul-controller.service", 0o644),
         ("opt/longhaul/lib/sysusers.d/longhaul.conf", 0o644),
         ("opt/longhaul/lib/tmpfiles.d/longhaul.conf", 0o644),
         ("opt/longhaul/share/bash-completion/completions/longhaul", 0o644),
         ("opt/longhaul/share/fish/vendor_completions.d/longhaul.fish", 0o644),
+        ("opt/longhaul/share/longhaul/controller.toml", 0o644),
         ("opt/longhaul/share/longhaul/roots.conf", 0o644),
         ("opt/longhaul/share/longhaul/serve.toml", 0o644),
         ("opt/longhaul/share/man/man1/longhaul-copy.1", 0o644),
@@ -85,7 +87,7 @@ fn what_is_installed_can_be_uninstalled() {
 }
 
 #[test]
-fn the_service_is_in_a_tight_sandbox() {
+fn the_services_are_in_tight_sandboxes() {
     let help = Command::new("systemd-analyze").args(["security", "--help"]).output();
     if !help.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("--offline")) {
         eprintln!("skipped: there is no systemd-analyze that reads a unit offline");
@@ -93,6 +95,7 @@ fn the_service_is_in_a_tight_sandbox() {
     }
     let mut command = Command::new("systemd-analyze");
     command.args(["security", "--no-pager", "--offline=true", "--threshold", EXPOSURE_TENTHS]);
-    let output = command.arg(top().join("packaging/longhaul.service")).output().expect("it ran before");
+    let units = ["packaging/longhaul.service", "packaging/longhaul-controller.service"];
+    let output = command.args(units.map(|unit| top().join(unit))).output().expect("it ran before");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }

@@ -22,6 +22,7 @@ use crate::link::{self, LinkError};
 use crate::net::Opened;
 use crate::net::open;
 use crate::server::{Counters, Listener};
+use crate::tls;
 
 /// How long a connection may take to prove itself.
 const PROVE: Duration = Duration::from_secs(10);
@@ -176,8 +177,8 @@ pub async fn accept_all(
     controls: mpsc::Sender<Controller>,
     mut stop: watch::Receiver<bool>,
 ) -> std::io::Result<()> {
-    let tls = crate::tls::server(&listener.identity).map_err(std::io::Error::other)?;
-    let acceptor = TlsAcceptor::from(tls);
+    let config = tls::server(&listener.identity, &[tls::ALPN], tls::AskClient::No).map_err(std::io::Error::other)?;
+    let acceptor = TlsAcceptor::from(config);
     let socket = listener.socket.try_clone()?;
     socket.set_nonblocking(true)?;
     let socket = tokio::net::TcpListener::from_std(socket)?;

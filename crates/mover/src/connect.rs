@@ -176,8 +176,8 @@ pub(crate) async fn tls_client(
     patience: Duration,
 ) -> Result<TlsStream<TcpStream>, SessionError> {
     let refusal = Arc::new(Mutex::new(None));
-    let config =
-        crate::tls::client(remote.judge.clone(), refusal.clone()).map_err(|e| SessionError::Fatal(e.to_string()))?;
+    let config = crate::tls::client(remote.judge.clone(), refusal.clone(), &[crate::tls::ALPN], None)
+        .map_err(|e| SessionError::Fatal(e.to_string()))?;
     let _ = tcp.set_nodelay(true);
     crate::net::open::try_again_soon(tcp.as_fd());
     let connector = TlsConnector::from(config);

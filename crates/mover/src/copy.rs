@@ -16,7 +16,7 @@ use crate::event::{Event, Started, Summary, SweepStep};
 use crate::hook::{self, Programs};
 use crate::io::output::REORDER_CHUNKS;
 use crate::link::LinkError;
-use crate::request::{CopyRequest, MoveError, Place, Remote, Steer, TestRequest};
+use crate::request::{CopyRequest, MoveError, Place, Remote, Steer, TestRequest, Why};
 use crate::server::Counters;
 use crate::session::source::End;
 use crate::session::{Context, SessionError, Steering, chain, destination, memory, output, source, stopped};
@@ -36,13 +36,28 @@ pub async fn copy(
     events: mpsc::Sender<Event>,
     steer: mpsc::Receiver<Steer>,
 ) -> Result<Summary, MoveError> {
+    let (_never, stop) = watch::channel(false);
+    copy_counted(request, events, steer, Arc::default(), stop).await
+}
+
+/// The same within a program that does more than this copy: its `counters` count it, and it ends when `stop` turns true, also
+/// while it connects. Such an end does not wait for what is in flight; [`Steer::Stop`] does.
+///
+/// # Errors
+/// As [`copy`].
+pub async fn copy_counted(
+    request: CopyRequest,
+    events: mpsc::Sender<Event>,
+    steer: mpsc::Receiver<Steer>,
+    counters: Arc<Counters>,
+    stop: watch::Receiver<bool>,
+) -> Result<Summary, MoveError> {
     request.hooks.check().map_err(|error| failed(2, error.to_string()))?;
     let programs = Programs::new(request.hooks.clone(), request.options.dry_run);
-    let steer: Steering = Arc::new(tokio::sync::Mutex::new(steer));
+    let steer = Steering::new(steer);
     let mut job = [0; 16];
     sys::random::fill(&mut job).map_err(|e| failed(1, format!("getting random bytes: {e}")))?;
-    let (_never, stop) = watch::channel(false);
-    let driver = Driver { job, counters: Arc::default(), stop, programs };
+    let driver = Driver { job, counters, stop, programs };
     let copied = match (&request.source, &request.destination) {
         (Place::Agent(..), Place::Agent(..)) => crate::relay::steer(&request, job, &events, &steer).await,
         _ => drive(&request, &driver, &events, &steer).await,
@@ -99,7 +114,12 @@ pub(crate) async fn drive(
     let is_piped = matches!(request.source, Place::Pipe) || matches!(request.destination, Place::Pipe);
     let mut tried = 0;
     loop {
-        let (result, end) = once(request, driver, events, steer).await;
+        // A rate that was changed since holds for every further attempt, from its first packet on.
+        let changed = steer.rate().map(|rate_bps| {
+            let settings = Settings { rate_bps, ..request.settings.clone() };
+            CopyRequest { settings, ..request.clone() }
+        });
+        let (result, end) = once(changed.as_ref().unwrap_or(request), driver, events, steer).await;
         let progress = end.as_ref().is_some_and(|(end, _)| end.outlook.bytes > 0);
         if let Some((end, sending)) = &end {
             fold(&mut summary, end, *sending);
@@ -283,6 +303,7 @@ async fn pull(
         root_is_new: target.is_new,
         label: target.label,
         single_name: target.single_name,
+        is_shared: target.is_shared,
         single,
         options: request.options.clone(),
         source_key,
@@ -366,7 +387,7 @@ fn fold(summary: &mut Summary, end: &End, sending: bool) {
 }
 
 fn failed(exit_code: u8, text: String) -> MoveError {
-    MoveError { exit_code, text, source: None, again: false }
+    MoveError { exit_code, text, source: None, again: false, why: Why::Other }
 }
 
 /// A session's error as the command's. `begun` if a session was open at all: then it can be continued.
@@ -390,7 +411,21 @@ fn move_error(error: SessionError, attempts: u32, begun: bool) -> MoveError {
         0 | 1 => chain(&error),
         n => format!("{} (after {n} attempts; the same command continues where it was)", chain(&error)),
     };
-    MoveError { exit_code, text, again: error.is_network(), source: None }
+    MoveError { exit_code, text, again: error.is_network(), source: None, why: why(&error) }
+}
+
+fn why(error: &SessionError) -> Why {
+    match error {
+        SessionError::Link(LinkError::Refused(why)) | SessionError::Abandoned(why) if why.code != Code::Stopping => {
+            Why::Refused(why.code, Why::system_number(&why.text))
+        }
+        SessionError::Link(_) | SessionError::Streams(_) | SessionError::Abandoned(_) => Why::Network,
+        SessionError::Os { error, .. } => Why::System(error.raw_os_error()),
+        // What threads tell of a disk comes as text.
+        SessionError::Fatal(text) => Why::system_number(text).map_or(Why::Other, |number| Why::System(Some(number))),
+        SessionError::Stopped => Why::Stopped,
+        SessionError::Busy(_) => Why::Busy,
+    }
 }
 
 /// Runs a throughput test: memory to memory through the same engine as a copy.
@@ -489,7 +524,7 @@ async fn one_way(
     };
     let (_never, stop) = watch::channel(false);
     let driver = Driver { job, counters: Arc::default(), stop, programs: Programs::default() };
-    let steer = steer.map(|s| Arc::new(tokio::sync::Mutex::new(s)));
+    let steer = steer.map(Steering::new);
     let (context, _keep) = context(session, &request.settings, &request.limits, (events, steer), &driver);
     let (result, end) = match direction {
         Direction::Push => memory::send(context, duration, request.interval, "forward").await,

@@ -42,6 +42,8 @@ pub struct Target {
     pub single_name: Option<Vec<u8>>,
     /// For messages.
     pub label: String,
+    /// Other copies may write other names into it at the same time.
+    pub is_shared: bool,
 }
 
 /// The sources of a copy that this end drives.
@@ -99,7 +101,7 @@ pub fn local_sources(paths: &[PathBuf], names: Vec<RelPath>) -> Result<Sources, 
         found.push(Found { inside: inside || path.is_empty(), path, name, shown: shown.to_string() });
     }
     let host = sys::process::hostname();
-    sources(root, found, names, &host)
+    sources(root, found, names, &host, false)
 }
 
 /// Paths at an agent as sources, each beneath one of its roots.
@@ -133,7 +135,8 @@ pub fn granted_sources(grant: &dyn Grant, paths: &[Vec<u8>], names: Vec<RelPath>
     }
     let (root, _) = root.ok_or_else(|| bad("no source is named".to_owned()))?;
     // Agents of several hosts have tokens of one name, and copy into one place.
-    sources(root, found, names, &format!("{} at {}", grant.name(), sys::process::hostname()))
+    let who = format!("{} at {}", grant.name(), sys::process::hostname());
+    sources(root, found, names, &who, grant.is_shared())
 }
 
 /// One source as it was named.
@@ -148,12 +151,23 @@ struct Found {
     shown: String,
 }
 
-fn sources(root: Dir, found: Vec<Found>, mut names: Vec<RelPath>, who: &str) -> Result<Sources, EndError> {
+fn sources(
+    root: Dir,
+    found: Vec<Found>,
+    mut names: Vec<RelPath>,
+    who: &str,
+    is_shared: bool,
+) -> Result<Sources, EndError> {
     if !names.is_empty() && found.len() > 1 {
         return Err(bad("names can be picked from one source only: copy the sources one after the other".to_owned()));
     }
     let mut hasher = blake3::Hasher::new();
     hasher.update(who.as_bytes());
+    // Copies of parts of one directory are told apart by what they are of.
+    for name in names.iter().filter(|_| is_shared) {
+        hasher.update(&(name.as_bytes().len() as u64).to_le_bytes());
+        hasher.update(name.as_bytes());
+    }
     let mut specs = Vec::new();
     let mut single = found.len() == 1;
     for Found { path, inside, name, shown } in found {
@@ -191,13 +205,13 @@ pub fn local_target(path: &Path, single: bool, dry_run: bool) -> Result<Target, 
     let is_new = !dir.exists();
     if is_new && dry_run {
         let root = Dir::open("/").map_err(failed)?;
-        return Ok(Target { root, is_new, single_name, label });
+        return Ok(Target { root, is_new, single_name, label, is_shared: false });
     }
     if is_new {
         std::fs::create_dir_all(&dir).map_err(failed)?;
     }
     let root = Dir::open(&dir).map_err(failed)?;
-    Ok(Target { root, is_new, single_name, label })
+    Ok(Target { root, is_new, single_name, label, is_shared: false })
 }
 
 /// A path at an agent as destination, beneath one of its roots.
@@ -221,9 +235,10 @@ pub fn granted_target(grant: &Arc<dyn Grant>, path: &[u8], single: bool, dry_run
         (rel, None)
     };
     let is_new = root.stat(dir.as_bytes()).is_err();
+    let is_shared = grant.is_shared();
     if is_new && dry_run {
-        return Ok(Target { root, is_new, single_name, label });
+        return Ok(Target { root, is_new, single_name, label, is_shared });
     }
     let root = if dir.is_root() { root } else { root.mkdir_all(dir.as_bytes(), 0o777).map_err(failed)? };
-    Ok(Target { root, is_new, single_name, label })
+    Ok(Target { root, is_new, single_name, label, is_shared })
 }

@@ -101,6 +101,18 @@ pub struct Progress {
     pub streams: u16,
     /// What limited the last second.
     pub limit: Limit,
+    /// Segments sent again.
+    #[serde(default)]
+    pub retransmits: u64,
+    /// Smoothed round trip, mean over streams, µs; 0 if not known.
+    #[serde(default)]
+    pub rtt_us: u64,
+    /// Congestion windows, sum over streams, bytes; 0 if not known.
+    #[serde(default)]
+    pub cwnd_bytes: u64,
+    /// Payload of a segment on the path, bytes; 0 if not known.
+    #[serde(default)]
+    pub mss_bytes: u32,
 }
 
 /// One second of a throughput test.
@@ -134,7 +146,7 @@ pub struct Interval {
 pub struct FileEvent {
     /// Path beneath the destination, for people (escaped).
     pub path: String,
-    /// The same as bytes, when it is not UTF-8.
+    /// The same as bytes, when the text is not just that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_bytes: Option<Vec<u8>>,
     /// `placed`, `equal`, `kept`, `would`, `failed`, `changed`, `corrupt`, `deleted`.

@@ -27,5 +27,5 @@ pub mod server;
 pub mod session;
 pub mod tls;
 
-pub use copy::{copy, test};
+pub use copy::{copy, copy_counted, test};
 pub use serve::{serve, serve_connect};

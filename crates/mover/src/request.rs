@@ -175,4 +175,35 @@ pub struct MoveError {
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
     /// True if trying again may help (the connection was lost).
     pub again: bool,
+    /// Of what kind it is, for who decides what to do about it.
+    pub why: Why,
+}
+
+/// Kinds of reasons why a copy did not do all it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Why {
+    /// An end refused, or the other end gave up, with this code; the number of an error of the operating system behind it, if
+    /// it told one.
+    Refused(proto::control::Code, Option<i32>),
+    /// The other end was not reached, or lost.
+    Network,
+    /// The operating system said no, at this end; its number for that, if it has one.
+    System(Option<i32>),
+    /// Somebody else is at the destination.
+    Busy,
+    /// It was stopped as asked.
+    Stopped,
+    /// Anything else.
+    #[default]
+    Other,
+}
+
+impl Why {
+    /// The number at the end of what the operating system calls an error, as in `No space left on device (os error 28)`. The protocol
+    /// carries reasons as text; this is the part of it that means the same everywhere.
+    #[must_use]
+    pub fn system_number(text: &str) -> Option<i32> {
+        let (_, rest) = text.rsplit_once("(os error ")?;
+        rest.split_once(')')?.0.parse().ok()
+    }
 }

@@ -259,14 +259,16 @@ impl Server {
         let mut session = [0; 16];
         sys::random::fill(&mut session).map_err(|e| failed(e.to_string()))?;
         let key = crate::tls::session_key(stream, &session).map_err(|e| failed(e.to_string()))?;
+        let rate_max_bps = lesser(self.options.bounds.rate_bps, grant.rate_bps());
         let settings = self.within(open.settings)?;
+        let settings = Settings { rate_bps: lesser(settings.rate_bps, rate_max_bps), ..settings };
         let mut opened = Opened {
             session,
             settings: settings.clone(),
             single: false,
             source_key: [0; 16],
             addresses: self.options.addresses.clone(),
-            rate_max_bps: self.options.bounds.rate_bps,
+            rate_max_bps,
         };
         let programs = match &open.work {
             Work::Copy { options, .. } => {
@@ -326,7 +328,7 @@ impl Server {
             streams_max: settings.streams_max,
             auto_streams: false,
             settings,
-            rate_max_bps: self.options.bounds.rate_bps,
+            rate_max_bps,
             rtt: None,
             ways,
             memory_bytes,
@@ -452,6 +454,11 @@ impl Drop for Room<'_> {
     }
 }
 
+/// The lesser of two bounds.
+fn lesser(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.into_iter().chain(other).min()
+}
+
 /// Memory lent to a session.
 struct Memory<'a> {
     left: &'a Mutex<u64>,
@@ -506,13 +513,14 @@ impl Prepared {
                 (result, end)
             }
             Ready::Target { target, options, single, source_key, holder } => {
-                let Target { root, is_new, single_name, label } = target;
+                let Target { root, is_new, single_name, label, is_shared } = target;
                 let setup = destination::Setup {
                     context,
                     root,
                     root_is_new: is_new,
                     label,
                     single_name,
+                    is_shared,
                     single,
                     options,
                     source_key,

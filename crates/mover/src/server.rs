@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use proto::control::{Direction, Refusal};
 
+pub use service::Identity;
+
 use crate::request::Hooks;
 
 /// Decides who may do what. An agent has one from its configuration; a command that is connected back to
@@ -32,15 +34,14 @@ pub trait Grant: Send + Sync {
     fn hooks(&self) -> Hooks;
     /// For the log: whose token it was.
     fn name(&self) -> String;
-}
-
-/// Key and certificate of an accepting end, both DER.
-#[derive(Clone)]
-pub struct Identity {
-    /// X.509 certificate; its SHA-256 is the fingerprint.
-    pub certificate: Vec<u8>,
-    /// PKCS#8 private key.
-    pub key: Vec<u8>,
+    /// Greatest set point of its sessions, b/s of IP packets, beside that of the agent.
+    fn rate_bps(&self) -> Option<u64> {
+        None
+    }
+    /// True if several copies may write into one directory at once, each its own names: whoever asks for them keeps the names apart.
+    fn is_shared(&self) -> bool {
+        false
+    }
 }
 
 /// Bounds of an accepting end, over all its sessions.

@@ -15,6 +15,7 @@ pub mod source;
 pub mod streams;
 pub mod tally;
 
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use proto::control::{Bye, Code, Control, Refusal, Settings, StorageIo, Telemetry};
@@ -40,7 +41,34 @@ pub const DRAIN: Duration = Duration::from_secs(10);
 pub const NEWS_MAX: usize = 1024;
 
 /// Changes while a command runs; it outlives the sessions that the command needs.
-pub type Steering = std::sync::Arc<tokio::sync::Mutex<mpsc::Receiver<Steer>>>;
+#[derive(Clone)]
+pub struct Steering {
+    changes: Arc<tokio::sync::Mutex<mpsc::Receiver<Steer>>>,
+    /// The last set point that was asked for, if any was.
+    rate: Arc<Mutex<Option<Option<u64>>>>,
+}
+
+impl Steering {
+    /// Steers by what comes out of a channel.
+    #[must_use]
+    pub fn new(changes: mpsc::Receiver<Steer>) -> Steering {
+        Steering { changes: Arc::new(tokio::sync::Mutex::new(changes)), rate: Arc::default() }
+    }
+
+    /// The last set point that was asked for, b/s of IP packets, `None` in it for no limit; `None` if none was.
+    #[must_use]
+    pub fn rate(&self) -> Option<Option<u64>> {
+        *self.rate.lock().expect("nobody panics with it")
+    }
+
+    async fn next(&self) -> Option<Steer> {
+        let change = self.changes.lock().await.recv().await;
+        if let Some(Steer::Rate(rate)) = change {
+            *self.rate.lock().expect("nobody panics with it") = Some(rate);
+        }
+        change
+    }
+}
 
 /// Why a session ended before its work was done.
 #[derive(Debug, thiserror::Error)]
@@ -280,7 +308,7 @@ impl Wire {
 /// Sleeps until the steering end says something; for ever if there is none.
 pub async fn steered(steer: &mut Option<Steering>) -> Steer {
     if let Some(steering) = steer {
-        if let Some(change) = steering.lock().await.recv().await {
+        if let Some(change) = steering.next().await {
             return change;
         }
         *steer = None;

@@ -7,51 +7,89 @@ use proto::hello::{EXPORTER_LABEL, SessionId, SessionKey};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{ClientConfig, DigitallySignedStruct, ServerConfig, SignatureScheme};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, ServerConfig, SignatureScheme};
 
 use crate::request::{Fingerprint, Judge};
 use crate::server::Identity;
 
-const ALPN: &[u8] = b"longhaul/1";
+/// What a session's control connection is called in the TLS handshake.
+pub const ALPN: &[u8] = b"longhaul/1";
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
 
-/// Configuration of an accepting end.
+/// Whether an accepting end asks who connects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AskClient {
+    /// It does not: other things than certificates say who it is.
+    No,
+    /// It takes any self-signed certificate whose key the client proves to hold; none is fine too. What it is worth is for
+    /// whoever reads [`peer`] to say.
+    Optional,
+}
+
+/// Configuration of an accepting end that speaks these protocols (ALPN), those it prefers first.
 ///
 /// # Errors
 /// When key or certificate are damaged.
-pub fn server(identity: &Identity) -> Result<Arc<ServerConfig>, rustls::Error> {
-    let key = PrivateKeyDer::Pkcs8(identity.key.clone().into());
-    let chain = vec![CertificateDer::from(identity.certificate.clone())];
-    let mut config = ServerConfig::builder_with_provider(provider())
-        .with_protocol_versions(&[&rustls::version::TLS13])?
-        .with_no_client_auth()
-        .with_single_cert(chain, key)?;
-    config.alpn_protocols = vec![ALPN.to_vec()];
+pub fn server(identity: &Identity, protocols: &[&[u8]], ask: AskClient) -> Result<Arc<ServerConfig>, rustls::Error> {
+    let provider = provider();
+    let algorithms = provider.signature_verification_algorithms;
+    let builder = ServerConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13])?;
+    let builder = match ask {
+        AskClient::No => builder.with_no_client_auth(),
+        AskClient::Optional => builder.with_client_cert_verifier(Arc::new(AnyKey { algorithms })),
+    };
+    let (chain, key) = own(identity);
+    let mut config = builder.with_single_cert(chain, key)?;
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     // A control connection lives as long as its session; tickets would only be state to keep.
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))
 }
 
-/// Configuration of a connecting end. What `judge` says of the peer's fingerprint decides; if it refuses, its
-/// text is left in `refusal`, for TLS itself can carry none.
+/// Configuration of a connecting end that speaks these protocols (ALPN) and shows its own certificate if it has one and is
+/// asked. What `judge` says of the peer's fingerprint decides; if it refuses, its text is left in `refusal`, for TLS itself
+/// can carry none.
 ///
 /// # Errors
-/// When the cryptography of this build lacks TLS 1.3.
-pub fn client(judge: Judge, refusal: Arc<Mutex<Option<String>>>) -> Result<Arc<ClientConfig>, rustls::Error> {
+/// When the cryptography of this build lacks TLS 1.3, or the own key or certificate is damaged.
+pub fn client(
+    judge: Judge,
+    refusal: Arc<Mutex<Option<String>>>,
+    protocols: &[&[u8]],
+    identity: Option<&Identity>,
+) -> Result<Arc<ClientConfig>, rustls::Error> {
     let provider = provider();
     let algorithms = provider.signature_verification_algorithms;
     let verifier = Arc::new(Pinned { judge, refusal, algorithms });
-    let mut config = ClientConfig::builder_with_provider(provider)
+    let builder = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![ALPN.to_vec()];
+        .with_custom_certificate_verifier(verifier);
+    let mut config = match identity {
+        Some(identity) => {
+            let (chain, key) = own(identity);
+            builder.with_client_auth_cert(chain, key)?
+        }
+        None => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     config.resumption = rustls::client::Resumption::disabled();
     Ok(Arc::new(config))
+}
+
+fn own(identity: &Identity) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
+    let key = PrivateKeyDer::Pkcs8(identity.key.clone().into());
+    (vec![CertificateDer::from(identity.certificate.clone())], key)
+}
+
+/// The fingerprint of the other end's certificate, whose key it has proved to hold; `None` if it showed none.
+#[must_use]
+pub fn peer<S>(stream: &tokio_rustls::TlsStream<S>) -> Option<Fingerprint> {
+    Some(Fingerprint::of(stream.get_ref().1.peer_certificates()?.first()?))
 }
 
 /// The name in the client hello. It says nothing: identity is the fingerprint.
@@ -124,7 +162,7 @@ impl ServerCertVerifier for Pinned {
         _cert: &CertificateDer<'_>,
         _dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(rustls::Error::General("TLS 1.2 is not spoken".to_owned()))
+        Err(only_tls13())
     }
 
     fn verify_tls13_signature(
@@ -140,3 +178,57 @@ impl ServerCertVerifier for Pinned {
         self.algorithms.supported_schemes()
     }
 }
+
+/// Trusts that a client holds the key of the certificate it shows, and nothing else.
+#[derive(Debug)]
+struct AnyKey {
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ClientCertVerifier for AnyKey {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn verify_client_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _cert: &CertificateDer<'_>,
+        _dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(only_tls13())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, cert, dss, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+fn only_tls13() -> rustls::Error {
+    rustls::Error::General("TLS 1.2 is not spoken".to_owned())
+}
+
+#[cfg(test)]
+mod tests;

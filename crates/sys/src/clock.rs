@@ -1,6 +1,15 @@
-//! The identity of this boot. Reading the time itself is the caller's: it comes in as an argument.
+//! The identity of this boot, and the time since it. Any other time is the caller's: it comes in as an argument.
 
 use std::io;
+use std::time::Duration;
+
+/// Time since the boot, that in which the host slept included (`CLOCK_BOOTTIME`): it never goes back, and nobody sets it.
+#[must_use]
+pub fn since_boot() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (seconds, nanoseconds) = (u64::try_from(now.tv_sec), u32::try_from(now.tv_nsec));
+    Duration::new(seconds.unwrap_or(0), nanoseconds.unwrap_or(0))
+}
 
 /// The kernel's boot id: 36 characters, another after every reboot.
 ///
@@ -16,6 +25,14 @@ pub fn boot_id() -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn time_since_the_boot_goes_on() {
+        let before = super::since_boot();
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let passed = super::since_boot() - before;
+        assert!(passed >= std::time::Duration::from_millis(2), "{passed:?}");
+    }
+
     #[test]
     fn is_a_stable_uuid() {
         let id = super::boot_id().unwrap();

@@ -12,8 +12,9 @@
 //! | [`cpu`] | CPU time, memory, affinity, NUMA nodes, limits |
 //! | [`device`] | the block device under a file |
 //! | [`netns`], [`tun`] | network namespaces with names, and TUN devices with offload headers |
+//! | [`interface`] | the host's network interfaces and their addresses |
 //! | [`process`] | who and where this process is |
-//! | [`random`], [`clock`] | the kernel's randomness and the identity of this boot |
+//! | [`random`], [`clock`] | the kernel's randomness, the identity of this boot and the time since |
 //!
 //! # Rules
 //!
@@ -35,6 +36,7 @@ pub mod clock;
 pub mod cpu;
 pub mod device;
 pub mod file;
+pub mod interface;
 pub mod netns;
 pub mod poll;
 pub mod process;

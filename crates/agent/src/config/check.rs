@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 
 use mover::request::Hooks;
 use mover::server::ServeLimits;
+use service::config::Source;
 use toml::Spanned;
 use units::Bytes;
 
-use super::error::Place;
+use super::controller;
 use super::raw::{Raw, RawHooks, RawLimits, RawRoot};
 use super::{Config, ConfigError, DataAddress, Environment, Listen, Overrides, PORT};
 use crate::roots::{Root, RootError, Roots};
@@ -23,54 +24,16 @@ const MEMORY_MIN: Bytes = Bytes::mib(64);
 /// Further data addresses; each is sent to every peer.
 const ADDRESSES_MAX: usize = 64;
 
-/// The text that spans point into.
-pub(super) struct Source<'a>(Option<(&'a Path, &'a str)>);
-
-impl<'a> Source<'a> {
-    pub(super) fn none() -> Source<'a> {
-        Source(None)
-    }
-
-    pub(super) fn of(path: &'a Path, text: &'a str) -> Source<'a> {
-        Source(Some((path, text)))
-    }
-
-    fn place(&self, span: Option<Range<usize>>) -> Option<Place> {
-        let (path, text) = self.0?;
-        let at = span.map(|span| {
-            let before = text.get(..span.start).unwrap_or(text);
-            let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-            (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
-        });
-        Some(Place { file: path.to_owned(), at })
-    }
-
-    /// What the parser says, on one line.
-    pub(super) fn syntax(&self, mut error: toml::de::Error) -> ConfigError {
-        let text = error.message().lines().collect::<Vec<_>>().join(", ");
-        let place = self.place(error.span());
-        // Without its input it prints the key instead of the line.
-        error.set_input(None);
-        let shown = error.to_string();
-        let key = shown.lines().last().and_then(|line| line.strip_prefix("in `")?.strip_suffix('`'));
-        ConfigError::new(place, key.unwrap_or_default(), text)
-    }
-
-    fn error(&self, key: &str, span: Range<usize>, text: impl Into<String>) -> ConfigError {
-        ConfigError::new(self.place(Some(span)), key, text)
-    }
-}
-
 /// A value with where it came from, for the message.
-struct From<'a> {
-    source: &'a Source<'a>,
-    key: &'a str,
+pub(super) struct From<'a> {
+    pub(super) source: &'a Source<'a>,
+    pub(super) key: &'a str,
     /// `None` for the command line.
-    span: Option<Range<usize>>,
+    pub(super) span: Option<Range<usize>>,
 }
 
 impl From<'_> {
-    fn error(&self, text: impl Into<String>) -> ConfigError {
+    pub(super) fn error(&self, text: impl Into<String>) -> ConfigError {
         match &self.span {
             Some(span) => self.source.error(self.key, span.clone(), text),
             None => ConfigError::new(None, self.key, text),
@@ -86,9 +49,12 @@ pub(super) fn check(
 ) -> Result<Config, ConfigError> {
     let listen = either(source, ("--listen", &overrides.listen), ("listen", &raw.listen), address)?;
     let metrics = either(source, ("--metrics", &overrides.metrics), ("metrics", &raw.metrics), address)?;
+    let state_dir = state_dir(raw.state_dir, source, overrides, environment)?;
     let config = Config {
         listen: listen.map_or(DEFAULT_LISTEN, |address| Listen { address, by_default: false }),
-        state_dir: state_dir(raw.state_dir, source, overrides, environment)?,
+        controller: controller::address(raw.controller, source, overrides)?,
+        grants: controller::grants(&raw.grant, source, &state_dir)?,
+        state_dir,
         metrics,
         log: overrides.log.or(raw.log).unwrap_or_default(),
         addresses: addresses(&raw.addresses, source)?,
@@ -100,7 +66,7 @@ pub(super) fn check(
         ready_file: overrides.ready_file.clone(),
         io: overrides.io,
     };
-    if config.roots.is_empty() && !config.tests && !config.relay {
+    if config.roots.is_empty() && !config.tests && !config.relay && config.controller.is_none() {
         let place = source.place(None);
         return Err(ConfigError::new(
             place,
@@ -184,7 +150,7 @@ fn state_dir(
 }
 
 /// A file is read by services and people in many places; a relative path in it means nothing.
-fn absolute<'a>(path: &'a PathBuf, from: &From<'_>) -> Result<&'a PathBuf, ConfigError> {
+pub(super) fn absolute<'a>(path: &'a PathBuf, from: &From<'_>) -> Result<&'a PathBuf, ConfigError> {
     if path.is_absolute() {
         return Ok(path);
     }
@@ -229,7 +195,7 @@ fn add(roots: &mut Roots, path: &Path, write: bool) -> Result<(), RootError> {
     roots.add(Root::new(path, write)?)
 }
 
-fn root_error(error: RootError, from: &From<'_>) -> ConfigError {
+pub(super) fn root_error(error: RootError, from: &From<'_>) -> ConfigError {
     let text = error.to_string();
     let source = if let RootError::Open { source, .. } = error { Some(source) } else { None };
     from.error(text).with_source(source)

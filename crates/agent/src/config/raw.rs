@@ -27,6 +27,32 @@ pub(super) struct Raw {
     pub(super) tests: RawAllow,
     #[serde(default)]
     pub(super) relay: RawAllow,
+    pub(super) controller: Option<Spanned<RawController>>,
+    #[serde(default)]
+    pub(super) grant: Vec<RawGrant>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawController {
+    pub(super) address: Option<Spanned<String>>,
+    pub(super) fingerprint: Option<Spanned<String>>,
+    pub(super) enrol_token_file: Option<Spanned<PathBuf>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawGrant {
+    pub(super) controller: Spanned<String>,
+    pub(super) collaboration: Spanned<String>,
+    pub(super) root: Spanned<PathBuf>,
+    #[serde(default)]
+    pub(super) read: bool,
+    #[serde(default)]
+    pub(super) write: bool,
+    pub(super) rate: Option<Spanned<Rate>>,
+    #[serde(default)]
+    pub(super) hooks: bool,
 }
 
 #[derive(Debug, Deserialize)]

@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, Sleep};
 
 use super::{CONTENT_TYPE, Metrics};
-use crate::stop::Stop;
+use service::stop::Stop;
 
 /// Connections at once; further ones wait in the kernel's queue.
 pub const CONNECTIONS_MAX: usize = 32;

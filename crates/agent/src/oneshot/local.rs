@@ -13,9 +13,9 @@ use super::grant::OneKey;
 use super::{OneshotOptions, only};
 use crate::config::Listen;
 use crate::error::AgentError;
-use crate::identity;
-use crate::run::{bind, limits, serve};
-use crate::stop::Stop;
+use crate::run::{limits, serve};
+use service::listen::bind;
+use service::stop::Stop;
 
 /// A running agent that only this process knows the key of. It may do what this user may.
 pub struct LocalAgent {
@@ -33,7 +33,7 @@ impl LocalAgent {
     /// # Panics
     /// Outside of a tokio runtime.
     pub fn start(options: &OneshotOptions, key: String) -> Result<LocalAgent, AgentError> {
-        let identity = identity::ephemeral(&sys::process::hostname())?;
+        let identity = service::ephemeral(&sys::process::hostname())?;
         let address = SocketAddr::new(Ipv4Addr::LOCALHOST.into(), 0);
         let (socket, bound) =
             bind(Listen { address, by_default: false }).map_err(|source| AgentError::Listen { address, source })?;

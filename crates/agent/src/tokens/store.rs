@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use service::private::{PrivateDir, Stamp, StateError};
 use sys::file::{Lock, LockMode, lock};
 
 use super::{
@@ -11,8 +12,8 @@ use super::{
     find_constant_time, new_text, sha256,
 };
 use crate::path::{AbsPath, show};
-use crate::private::{PrivateDir, Stamp, StateError};
 use crate::roots::{Roots, listed};
+use crate::run::ELSEWHERE;
 
 /// The main token, as text.
 pub const MAIN_FILE: &str = "token";
@@ -56,7 +57,7 @@ impl TokenStore {
     /// # Errors
     /// When the directory or a file in it cannot be used, or others can read it.
     pub fn open(state_dir: &Path) -> Result<TokenStore, TokenError> {
-        let dir = PrivateDir::open(state_dir)?;
+        let dir = PrivateDir::open(state_dir, ELSEWHERE)?;
         let real = std::fs::canonicalize(state_dir).map_err(|source| StateError::Io {
             what: "find the state directory",
             path: state_dir.to_owned(),

@@ -116,6 +116,7 @@ fn the_packaged_file_is_a_configuration() {
     let site = Site::new();
     let data = format!("path = \"{}\"", site.text("data"));
     let served = text.replace("path = \"/data\"", &data);
+    let served = served.replace("root = \"/data/atlas\"", &format!("root = \"{}\"", site.text("data")));
     assert_ne!(served, text, "it serves /data");
     let config =
         Config::parse(Path::new("serve.toml"), &served, &Overrides::default(), &Environment::default()).unwrap();
@@ -124,13 +125,20 @@ fn the_packaged_file_is_a_configuration() {
     // What it shows as comments is as true as the rest.
     let commented: String = served
         .lines()
-        .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line).to_owned() + "\n")
+        .map(|line| {
+            line.strip_prefix("# ")
+                .filter(|rest| rest.contains(" = ") || rest.starts_with('['))
+                .unwrap_or(line)
+                .to_owned()
+                + "\n"
+        })
         .collect();
     let config =
         Config::parse(Path::new("serve.toml"), &commented, &Overrides::default(), &Environment::default()).unwrap();
     assert!(
         config.bounds().rate_bps.is_some() && config.hooks().before_file.is_some() && !config.addresses().is_empty()
     );
+    assert!(config.controller().is_some() && config.grants().iter().count() == 1);
     let keys =
         ["listen", "state_dir", "metrics", "log", "addresses", "sessions", "streams", "handshakes", "memory", "rate"];
     let keys = keys.iter().chain(&["before_file", "after_file", "before_dataset", "after_dataset", "allow", "write"]);
@@ -146,7 +154,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ("log = 'loud'", "serve.toml:1:7: log: unknown variant `loud`, expected `human` or `json`"),
     (
         "log = 'json'\nlisten_at = 1",
-        "serve.toml:2:1: unknown field `listen_at`, expected one of `listen`, `state_dir`, `metrics`, `log`, `addresses`, `root`, `limits`, `hooks`, `tests`, `relay`",
+        "serve.toml:2:1: unknown field `listen_at`, expected one of `listen`, `state_dir`, `metrics`, `log`, `addresses`, `root`, `limits`, `hooks`, `tests`, `relay`, `controller`, `grant`",
     ),
     (
         "[limits]\nsession = 1",
@@ -279,4 +287,84 @@ fn a_file_that_cannot_be_read_is_named() {
         site.plain(chain(&load("bytes.toml"))),
         "TOP/bytes.toml: cannot read this file: it must be TOML in UTF-8: stream did not contain valid UTF-8"
     );
+}
+
+#[test]
+fn the_controller_and_its_grants() {
+    let site = Site::new();
+    let pin = format!("sha256:{}", "ab".repeat(32));
+    let text = format!(
+        r#"
+        [controller]
+        address = "c.example.org:4811"
+        fingerprint = "{pin}"
+        enrol_token_file = "/run/enrol"
+        [[grant]]
+        controller = "{pin}"
+        collaboration = "atlas"
+        root = "TOP/data"
+        read = true
+        rate = "10 Gb/s"
+        [[grant]]
+        controller = "*"
+        collaboration = "*"
+        root = "TOP/in"
+        write = true
+        hooks = true
+    "#
+    );
+    let config = load(&site, &text, &Overrides::default()).unwrap();
+    let controller = config.controller().unwrap();
+    assert_eq!((controller.to_string().as_str(), controller.fingerprint), ("c.example.org:4811", pin.parse().ok()));
+    assert_eq!(controller.enrol_token_file.as_deref(), Some(Path::new("/run/enrol")));
+    let grants: Vec<_> = config.grants().iter().collect();
+    assert_eq!((grants[0].collaboration.as_str(), grants[0].read, grants[0].write), ("atlas", true, false));
+    assert_eq!((grants[0].controller, grants[0].rate_bps), (pin.parse().ok(), Some(10_000_000_000)));
+    assert_eq!((grants[1].controller, grants[1].hooks, grants[1].rate_bps), (None, true, None));
+    // The command line's address goes without the file's fingerprint.
+    let over = Overrides { controller: Some("[::1]:4812".into()), ..Overrides::default() };
+    let config = load(&site, &text, &over).unwrap();
+    let controller = config.controller().unwrap();
+    assert_eq!((controller.to_string().as_str(), controller.fingerprint), ("[::1]:4812", None));
+    let over = Overrides { controller: Some(format!("c:1#{pin}")), ..Overrides::default() };
+    assert_eq!(load(&site, "", &over).unwrap().controller().unwrap().fingerprint, pin.parse().ok());
+}
+
+#[test]
+fn what_a_site_cannot_mean_by_a_grant() {
+    let site = Site::new();
+    let grant = |more: &str| format!("[[grant]]\ncontroller = \"*\"\ncollaboration = \"atlas\"\n{more}");
+    for (text, error) in [
+        (
+            grant("root = \"TOP/data\""),
+            "serve.toml:4:8: grant: this grants nothing: write `read = true`, `write = true` or both",
+        ),
+        (grant("root = \"TOP/none\"\nread = true"), "cannot open the root TOP/none"),
+        (grant("root = \"data\"\nread = true"), "serve.toml:4:8: grant.root: `data` is not absolute"),
+        (grant("root = \"TOP/data\"\nread = true\nrate = \"0 b/s\""), "serve.toml:6:8: grant.rate: a rate of 0"),
+        (grant("root = \"TOP\"\nread = true"), "the agent's own keys in TOP/xdg/longhaul lie in one another"),
+        (grant("root = \"TOP/data\"\nread = true\nroute = 1"), "unknown field `route`"),
+        (
+            "[[grant]]\ncontroller = \"x\"\ncollaboration = \"a\"\nroot = \"TOP/in\"\nread = true".into(),
+            "serve.toml:2:14: grant.controller: `x` is no fingerprint",
+        ),
+        (
+            "[[grant]]\ncontroller = \"*\"\ncollaboration = \"\"\nroot = \"TOP/in\"\nread = true".into(),
+            "serve.toml:3:17: grant.collaboration",
+        ),
+        ("[controller]\nenrol_token_file = \"/x\"".into(), "controller: there is no address"),
+        (
+            "[controller]\naddress = \"c.example.org\"".into(),
+            "serve.toml:2:11: controller.address: `c.example.org` is no host with a port: write for example `controller.example.org:4811`",
+        ),
+        ("[controller]\naddress = \"::1:4811\"".into(), "is no host with a port"),
+        ("[controller]\naddress = \"c:0\"".into(), "is no host with a port"),
+        ("[controller]\naddress = \"c:1#00\"".into(), "controller.address: `00` is no fingerprint"),
+    ] {
+        let found = load(&site, &text, &Overrides::default()).unwrap_err();
+        assert!(found.contains(error), "{text}: {found}");
+    }
+    let over = Overrides { enrol_token_file: Some("/x".into()), ..Overrides::default() };
+    let found = load(&site, "", &over).unwrap_err();
+    assert!(found.contains("give --controller HOST:PORT"), "{found}");
 }

@@ -1,13 +1,20 @@
 //! What is kept in the state directory, and who may read it.
 
 use std::fs;
+use std::path::Path;
 
-use agent::identity::{IDENTITY_FILE, ephemeral, load_or_make};
 use agent::tokens::{MAIN_FILE, TOKENS_FILE};
 use agent::{TokenStore, tokens::NewToken};
 use mover::request::Fingerprint;
 
+use service::{IDENTITY_FILE, Identity, IdentityError, PrivateDir, ephemeral};
+
 use crate::{Site, at, chain, chmod, mode};
+
+/// The identity of a state directory, as an agent asks for it.
+fn load_or_make(state: &Path, hostname: &str) -> Result<(Identity, bool), IdentityError> {
+    service::load_or_make(&PrivateDir::open(state, "choose another place with --state-dir")?, hostname)
+}
 
 #[test]
 fn an_identity_is_made_once_and_kept_private() {

@@ -1,6 +1,7 @@
 //! The agent from outside: configuration, tokens, policy, start and end.
 
 mod config;
+mod controller;
 mod endpoint;
 mod files;
 mod oneshot;

@@ -1,7 +1,7 @@
 //! `longhaul copy`, checked and run.
 
 mod here;
-mod names;
+pub(super) mod names;
 
 use std::path::{Path, PathBuf};
 

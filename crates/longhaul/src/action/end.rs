@@ -103,16 +103,14 @@ impl<'a> Access<'a> {
                 )));
             }
             (Some(pin), _) | (None, Some(pin)) => Trust::Pinned(pin),
-            (None, None) => Trust::KnownHosts(KnownHosts::new(self.known_hosts()?)),
+            (None, None) => Trust::KnownHosts(known_hosts(self.args.known_hosts.as_deref(), self.environment)?),
         };
         Ok(AgentEnd { agent, token, trust })
     }
 
     fn token(&self, agent: &Agent, token_file: Option<&Path>) -> Result<String> {
         if let Some(path) = token_file.or(self.args.token_file.as_deref()) {
-            let text =
-                std::fs::read_to_string(path).with_context(|| format!("cannot read the token file {}", path.display()));
-            return token(&text.map_err(crate::exit::as_usage)?, &path.display().to_string());
+            return token_in(path);
         }
         match &self.environment.token {
             Some(text) => token(text, "LONGHAUL_TOKEN"),
@@ -120,12 +118,6 @@ impl<'a> Access<'a> {
                 "no token for {agent}: give --token-file FILE, or set LONGHAUL_TOKEN (the agent's main token is the file `token` in its state directory; `longhaul token new` there makes others)"
             ))),
         }
-    }
-
-    fn known_hosts(&self) -> Result<PathBuf> {
-        let default = || self.environment.state_home.as_ref().map(|state| state.join("longhaul/known_hosts"));
-        let path = self.args.known_hosts.clone().or_else(default);
-        path.ok_or_else(|| usage("there is no place for pinned fingerprints: set HOME or XDG_STATE_HOME, or give --known-hosts or --fingerprint"))
     }
 
     fn ssh(&self, host: SshHost) -> Result<SshEnd> {
@@ -187,7 +179,30 @@ fn remote(place: Location) -> Option<Vec<u8>> {
     }
 }
 
-fn token(text: &str, from: &str) -> Result<String> {
+/// The file of pinned fingerprints: the one that is given, else the user's.
+///
+/// # Errors
+/// When there is no place for it.
+pub(super) fn known_hosts(given: Option<&Path>, environment: &Environment) -> Result<KnownHosts> {
+    let default = || environment.state_home.as_ref().map(|state| state.join("longhaul/known_hosts"));
+    let path = given.map(Path::to_owned).or_else(default);
+    path.map(KnownHosts::new).ok_or_else(|| usage("there is no place for pinned fingerprints: set HOME or XDG_STATE_HOME, or give --known-hosts or --fingerprint"))
+}
+
+/// The token in a file.
+///
+/// # Errors
+/// When the file cannot be read or holds none.
+pub(super) fn token_in(path: &Path) -> Result<String> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read the token file {}", path.display()));
+    token(&text.map_err(crate::exit::as_usage)?, &path.display().to_string())
+}
+
+/// The token that a text is.
+///
+/// # Errors
+/// When it is none; `from` says where it was.
+pub(super) fn token(text: &str, from: &str) -> Result<String> {
     let text = text.trim();
     if text.is_empty() || text.len() > TOKEN_BYTES_MAX || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
         return Err(usage(format!("{from} holds no token: it is one line without spaces")));

@@ -2,11 +2,13 @@
 
 mod booked;
 mod calendar;
+mod drawing;
 mod path;
 mod requirements;
 mod reserve;
+mod shares;
 mod slots;
-mod table;
+pub(super) mod table;
 mod volume;
 
 use std::path::Path;
@@ -30,6 +32,10 @@ pub(crate) fn run(what: PlanWhat) -> Result<u8> {
         PlanWhat::Volume(args) => volume::run(&args)?,
         PlanWhat::Reserve(args) => return reserve::run(&args),
         PlanWhat::Calendar(args) => calendar::run(&args)?,
+        PlanWhat::Share(args) => shares::share(&args)?,
+        PlanWhat::Bottlenecks(args) => shares::bottlenecks(&args)?,
+        PlanWhat::Whatif(args) => shares::whatif(&args)?,
+        PlanWhat::Explain(args) => shares::explain(&args)?,
         PlanWhat::Answer { file } => answer(&file)?,
     }
     Ok(exit::DONE)

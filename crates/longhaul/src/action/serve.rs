@@ -40,6 +40,12 @@ impl Serve {
             state_dir: args.state_dir,
             metrics: args.metrics,
             ready_file: args.ready_file,
+            controller: args.controller,
+            enrol_token_file: args
+                .enrol_token_file
+                .map(std::path::absolute)
+                .transpose()
+                .context("cannot find the directory of --enrol-token-file")?,
             log: args.log.map(|format| match format {
                 LogFormat::Human => Log::Human,
                 LogFormat::Json => Log::Json,
@@ -73,7 +79,7 @@ impl Serve {
     }
 }
 
-fn signals() -> Result<tokio::sync::watch::Receiver<agent::Stop>> {
+pub(super) fn signals() -> Result<tokio::sync::watch::Receiver<agent::Stop>> {
     agent::signals().context("cannot listen to signals")
 }
 
@@ -95,7 +101,7 @@ fn reached_at(connection: &str) -> Option<IpAddr> {
     connection.split_ascii_whitespace().nth(2)?.parse().ok()
 }
 
-fn log(format: Log) {
+pub(super) fn log(format: Log) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("LONGHAUL_LOG").unwrap_or_else(|_| LOG_DEFAULT.into());
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
@@ -112,6 +118,18 @@ fn checked(config: &Config) -> String {
     );
     if let Some(metrics) = config.metrics() {
         text.push_str(&format!("metrics    {metrics}\n"));
+    }
+    if let Some(controller) = config.controller() {
+        text.push_str(&format!("controller {controller}\n"));
+    }
+    for grant in config.grants().iter() {
+        let may = match (grant.read, grant.write) {
+            (true, true) => "read and write",
+            (true, false) => "read only",
+            _ => "write only",
+        };
+        let rate = grant.rate_bps.map(|bps| format!(", at most {}", units::Rate::from_bps(bps))).unwrap_or_default();
+        text.push_str(&format!("grant      {} for {} ({may}{rate})\n", grant.root.written(), grant.collaboration));
     }
     for root in config.roots().iter() {
         text.push_str(&format!(

@@ -26,7 +26,7 @@ pub(super) fn run(what: TokenWhat) -> Result<u8> {
 }
 
 /// The agent's configuration, which says where its store is.
-fn config(args: &StateArgs) -> Result<Config> {
+pub(super) fn config(args: &StateArgs) -> Result<Config> {
     let overrides = Overrides { state_dir: args.state_dir.clone(), ..Overrides::default() };
     Ok(Config::load(args.config.as_deref(), &overrides, &agent::Environment::of_process())?)
 }

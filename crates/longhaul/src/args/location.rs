@@ -167,7 +167,7 @@ impl Agent {
 
 impl HostPort {
     /// `host`, `host:port`, `[address]` or `[address]:port`; `port` where none is written.
-    fn parse(text: &str, port: u16) -> Result<HostPort, NoLocation> {
+    pub(crate) fn parse(text: &str, port: u16) -> Result<HostPort, NoLocation> {
         let (host, port_text) = match text.strip_prefix('[') {
             Some(rest) => match rest.split_once(']') {
                 Some((host, "")) => (host, None),

@@ -1,11 +1,13 @@
 //! `longhaul plan`.
 
+mod shares;
 mod slots;
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+pub(crate) use shares::{BottlenecksArgs, ExplainArgs, ShareArgs, SharedBy, WhatifArgs};
 pub(crate) use slots::{Bookings, CalendarArgs, HighestArgs, ReserveArgs, SlotsArgs, VolumeArgs, Way};
 
 const EXAMPLE: &str = "\
@@ -13,9 +15,10 @@ Examples:
   longhaul plan path caltech cern --topology transatlantic --k 3
   longhaul plan reserve caltech cern --topology transatlantic --bookings week.toml \\
     --rate 100Gb/s --start 2026-03-01T06:00:00Z --for 6h
+  longhaul plan share shares.toml --topology transatlantic
   longhaul plan requirements";
 
-/// The planner offline, on files: paths through a network, what is free and when, what links must carry
+/// The planner offline, on files: paths through a network, what is free and when, who gets what rate, what links must carry
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLE)]
 pub(crate) struct PlanArgs {
@@ -32,6 +35,10 @@ pub(crate) enum PlanWhat {
     Volume(VolumeArgs),
     Reserve(ReserveArgs),
     Calendar(CalendarArgs),
+    Share(ShareArgs),
+    Bottlenecks(BottlenecksArgs),
+    Whatif(WhatifArgs),
+    Explain(ExplainArgs),
     Requirements(RequirementsArgs),
     /// Answer a file of questions: the same file with the answers filled in
     #[command(after_help = "Example:\n  longhaul plan answer questions.json")]

@@ -13,7 +13,10 @@ key, its certificate and an access token in the state directory.
 Examples:
   longhaul serve --root /data:ro --root /incoming
   longhaul serve --config /etc/longhaul/serve.toml --check
-  longhaul serve --listen 127.0.0.1:0 --root /tmp/in --ready-file ready.json";
+  longhaul serve --listen 127.0.0.1:0 --root /tmp/in --ready-file ready.json
+  longhaul serve --config serve.toml --controller c.example.org:4811 --enrol-token-file token
+
+What a controller may ask for is said by [[grant]] in the configuration.";
 
 /// Serve directories of this host to others: the agent
 #[derive(Debug, Clone, Args)]
@@ -43,6 +46,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) metrics: Option<String>,
 
+    /// Controller that this agent works for; without a fingerprint whoever answers first is pinned
+    #[arg(long, value_name = "HOST:PORT[#FINGERPRINT]")]
+    pub(crate) controller: Option<String>,
+
+    /// File with the one-time token by which the controller takes this agent
+    #[arg(long, value_name = "FILE")]
+    pub(crate) enrol_token_file: Option<PathBuf>,
+
     /// Check the configuration and end
     #[arg(long)]
     pub(crate) check: bool,
@@ -52,7 +63,7 @@ pub(crate) struct ServeArgs {
     pub(crate) log: Option<LogFormat>,
 
     /// The far end of host:/path: one session, told by a line on standard input.
-    #[arg(long, hide = true, conflicts_with_all = ["listen", "root", "config", "state_dir", "ready_file", "metrics", "check", "log"])]
+    #[arg(long, hide = true, conflicts_with_all = ["listen", "root", "config", "state_dir", "ready_file", "metrics", "controller", "enrol_token_file", "check", "log"])]
     pub(crate) oneshot: bool,
 
     /// Ports that the far end may listen on.

@@ -79,6 +79,7 @@ mod tests {
             eta_s: Some(735),
             streams: 4,
             limit: Limit::Unknown,
+            ..Progress::default()
         }
     }
 
@@ -114,6 +115,7 @@ mod tests {
             let progress = Progress {
                 seconds: 1.0, bytes_done: bytes[0], bytes_total: bytes[1], scanned, files_done: files[0], files_total: files[1],
                 files_failed: files[2], rate_bps: rates[0], mean_rate_bps: rates[1], eta_s, streams, limit: Limit::Unknown,
+                ..Progress::default()
             };
             let text = line(&progress, columns);
             prop_assert!(text.is_ascii() && text.len() <= columns.min(COLUMNS_MAX), "{}", text);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// The longest that any program of a test may take.
-const TIME_MAX: Duration = Duration::from_secs(60);
+const TIME_MAX: Duration = Duration::from_secs(180);
 /// How often something awaited is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -49,6 +49,11 @@ impl Running {
         String::from_utf8_lossy(&fs::read(&self.out).unwrap_or_default()).into_owned()
     }
 
+    /// What it wrote to standard error so far.
+    pub(crate) fn err(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.err).unwrap_or_default()).into_owned()
+    }
+
     /// SIGINT.
     pub(crate) fn interrupt(&self) {
         self.signal("INT");
@@ -72,6 +77,11 @@ impl Running {
 
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_some()
+    }
+
+    /// Whether it has ended, and well.
+    pub(crate) fn has_succeeded(&mut self) -> bool {
+        self.child.try_wait().expect("it is our child").is_some_and(|status| status.success())
     }
 
     pub(crate) fn end(self) -> Ended {

@@ -1,6 +1,7 @@
 //! `longhaul plan` as its users meet it: what it prints (`tests/golden/plan-*.txt`; `UPDATE_GOLDEN=1` writes them anew), and
 //! what it refuses.
 
+mod shares;
 mod slots;
 
 use std::fs;

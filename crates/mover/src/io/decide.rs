@@ -225,14 +225,17 @@ impl Decider {
             return Ok(Some(Decision::Settled(Outcome::Failed(in_the_way(entry, meta.kind, "file")))));
         }
         let settled = |outcome| Ok(Some(Decision::Settled(outcome)));
-        if self.options.overwrite == Overwrite::Never {
-            return settled(Outcome::Kept);
-        }
-        let EntryKind::File(identity) = &entry.kind else { return Ok(None) };
+        let stays = self.options.overwrite == Overwrite::Never;
+        let otherwise = || Ok(stays.then_some(Decision::Settled(Outcome::Kept)));
+        let EntryKind::File(identity) = &entry.kind else { return otherwise() };
         if meta.kind != Kind::File || meta.size != identity.size {
-            return Ok(None);
+            return otherwise();
         }
         let same_time = time(meta.mtime_ns) == entry.mtime;
+        if stays {
+            // A copy that was tried again is told apart from one that finds something else at its place.
+            return settled(if same_time { Outcome::Equal } else { Outcome::Kept });
+        }
         // What an interrupted run of the same copy published is complete: it was durable before it got its name.
         let published = self.resumed_since.is_some_and(|since| same_time && time(meta.ctime_ns) >= since);
         if published {

@@ -77,6 +77,8 @@ pub enum Scope {
     Tree,
     /// One name in it; other names may be written by others.
     Name(Vec<u8>),
+    /// Some names in it, which this key stands for; other names may be written by others.
+    Part([u8; 16]),
 }
 
 impl Place {
@@ -94,6 +96,17 @@ impl Place {
     /// # Errors
     /// When somebody else holds it, or the operating system says no.
     pub fn lock(root: Dir, scope: &Scope, label: &str, holder: &str) -> Result<(Place, JournalFile), PlaceError> {
+        for _ in 1..LOCK_TRIES {
+            match Place::try_lock(root.clone(), scope, label, holder) {
+                // Whoever finished there a moment ago took away what was about to be locked.
+                Err(PlaceError::Os { error, .. }) if error.kind() == io::ErrorKind::NotFound => {}
+                locked => return locked,
+            }
+        }
+        Place::try_lock(root, scope, label, holder)
+    }
+
+    fn try_lock(root: Dir, scope: &Scope, label: &str, holder: &str) -> Result<(Place, JournalFile), PlaceError> {
         let mut place = Place::look(root)?;
         match place.root.mkdir(STATE_DIR, 0o700) {
             Err(e) if e.kind() != io::ErrorKind::AlreadyExists => {
@@ -105,12 +118,15 @@ impl Place {
         let key = match scope {
             Scope::Tree => "tree".to_owned(),
             Scope::Name(name) => format!("name-{:016x}", xxhash_rust::xxh3::xxh3_64(name)),
+            Scope::Part(key) => format!("part-{:032x}", u128::from_be_bytes(*key)),
         };
         let mode = if *scope == Scope::Tree { LockMode::Exclusive } else { LockMode::Shared };
         let tree = take_lock(&dir, "tree.lock", mode, label, holder)?;
         let own = match scope {
             Scope::Tree => None,
-            Scope::Name(_) => Some(take_lock(&dir, &format!("{key}.lock"), LockMode::Exclusive, label, holder)?),
+            Scope::Name(_) | Scope::Part(_) => {
+                Some(take_lock(&dir, &format!("{key}.lock"), LockMode::Exclusive, label, holder)?)
+            }
         };
         let name = format!("{key}.journal");
         let journal =

@@ -147,7 +147,7 @@ impl Server {
         let Driven { request, room, budget, .. } = driven;
         let (tell, mut events) = mpsc::channel(EVENTS_MAX);
         let (steer, changes) = mpsc::channel(STEERS_MAX);
-        let changes: Steering = Arc::new(tokio::sync::Mutex::new(changes));
+        let changes = Steering::new(changes);
         let programs = Programs::new(request.hooks.clone(), request.options.dry_run);
         let driver = Driver { job, counters: self.options.counters.clone(), stop: room.stop.subscribe(), programs };
         let mut wire = Wire::new(link, self.options.limits.timeout);

@@ -23,7 +23,7 @@ use super::source::End;
 use super::tally::Tally;
 use super::{CLOSE, Context, NEWS_MAX, SECOND, SessionError, TICK, Wire, steered, stopped};
 use crate::control::attribution::Limit;
-use crate::event::Event;
+use crate::event::{Event, Progress};
 use crate::io::commit::{BATCH_FILES, Commit, CommitEvent};
 use crate::io::decide::Decided;
 use crate::io::place::Place;
@@ -48,6 +48,8 @@ pub struct Setup {
     pub label: String,
     /// The name of the one thing that is copied, if it gets a new one.
     pub single_name: Option<Vec<u8>>,
+    /// Other copies may write other names into the directory at the same time.
+    pub is_shared: bool,
     /// True if the source is one thing that is no directory.
     pub single: bool,
     /// How the dataset is copied.
@@ -474,6 +476,10 @@ impl Session {
         if self.context.events.is_some() {
             self.end.outlook.limit = Limit::of_code(self.wire.peer.limit);
             let progress = self.end.tally.progress(&mut self.end.outlook.clock, bytes, streams, self.end.outlook.limit);
+            // Of the sockets that send the other end tells.
+            let (peer, mss_bytes) = (&self.wire.peer, self.end.outlook.sample.mss);
+            let (retransmits, rtt_us, cwnd_bytes) = (peer.retransmits, peer.rtt_us, peer.cwnd_bytes);
+            let progress = Progress { retransmits, rtt_us, cwnd_bytes, mss_bytes, ..progress };
             self.tell(Event::Progress(progress)).await;
         }
     }

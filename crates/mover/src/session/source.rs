@@ -25,7 +25,7 @@ use super::sending::Sending;
 use super::tally::Tally;
 use super::{CLOSE, Context, DRAIN, NEWS_MAX, SECOND, SessionError, Steering, Wire, steered, stopped};
 use crate::digest::DigestValue;
-use crate::event::Event;
+use crate::event::{Event, Progress};
 use crate::filter::Filter;
 use crate::frame::{Frame, Pool};
 use crate::io::read::{self, Loaded, ReadEvent, Running, SourceFile, Task};
@@ -598,6 +598,9 @@ impl Session {
                 self.sending.streams.len(),
                 self.end.outlook.limit,
             );
+            let sample = &self.end.outlook.sample;
+            let (retransmits, rtt_us, cwnd_bytes) = (sample.retransmits, sample.rtt_us, sample.cwnd_bytes);
+            let progress = Progress { retransmits, rtt_us, cwnd_bytes, mss_bytes: sample.mss, ..progress };
             self.tell(Event::Progress(progress)).await;
         }
     }

@@ -140,6 +140,7 @@ impl Tally {
             eta_s: eta,
             streams,
             limit,
+            ..Progress::default()
         }
     }
 
@@ -167,8 +168,9 @@ impl Tally {
 #[must_use]
 pub fn file_event(path: &RelPath, outcome: &'static str, size: u64, why: Option<String>) -> FileEvent {
     let bytes = path.as_bytes();
-    let path_bytes = std::str::from_utf8(bytes).is_err().then(|| bytes.to_vec());
-    FileEvent { path: path.to_string(), path_bytes, outcome, size, why, digest: None }
+    let path = path.to_string();
+    let path_bytes = (path.as_bytes() != bytes).then(|| bytes.to_vec());
+    FileEvent { path, path_bytes, outcome, size, why, digest: None }
 }
 
 /// The event for a digest that the source told; `None` if it is none.

@@ -54,8 +54,7 @@ fn cpu_time(usage: &libc::rusage) -> CpuTime {
     CpuTime { user: span(usage.ru_utime), system: span(usage.ru_stime) }
 }
 
-// The widths of these fields differ between architectures.
-#[allow(clippy::unnecessary_cast)]
+#[allow(clippy::unnecessary_cast, reason = "the widths of these fields differ between architectures")]
 fn span(time: libc::timeval) -> Duration {
     Duration::from_secs(time.tv_sec.max(0) as u64) + Duration::from_micros(time.tv_usec.max(0) as u64)
 }

@@ -123,8 +123,11 @@ fn from_statx(s: &Statx) -> io::Result<Meta> {
     })
 }
 
-// The widths of these fields differ between architectures.
-#[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::useless_conversion,
+    reason = "the widths of these fields differ between architectures"
+)]
 fn from_stat(s: &Stat) -> io::Result<Meta> {
     Ok(Meta {
         kind: kind(s.st_mode)?,

@@ -36,8 +36,7 @@ impl FileSystem {
 /// # Errors
 ///
 /// What the file system says.
-// The widths of these fields differ between architectures.
-#[allow(clippy::unnecessary_cast)]
+#[allow(clippy::unnecessary_cast, reason = "the widths of these fields differ between architectures")]
 pub fn statfs(fd: impl AsFd) -> io::Result<FileSystem> {
     let fd = fd.as_fd();
     let s = rustix::fs::fstatfs(fd)?;

@@ -107,8 +107,7 @@ fn refusals_give_the_buffer_back() {
         let file = temp_file();
         let (_slab, mut buffers) = Slab::new(3, KIB).unwrap();
         let mut buf = buffers.pop().unwrap();
-        // A range that runs backwards is one of the cases.
-        #[allow(clippy::reversed_empty_ranges)]
+        #[allow(clippy::reversed_empty_ranges, reason = "a range that runs backwards is one of the cases")]
         for range in [0..KIB + 1, KIB + 1..KIB + 2, 5..3, 0..usize::MAX] {
             let rejected = ring.submit_read(&file, 0, buf, range, 0).unwrap_err();
             assert_eq!(rejected.error.kind(), ErrorKind::InvalidInput);

@@ -17,7 +17,7 @@ const NAME_BYTES_MAX: u64 = proto::limits::PATH_MAX as u64 + 16;
 ///
 /// # Errors
 /// When it cannot be read, is empty or too long, or a name leads out of the source.
-pub(super) fn read(from: &Path, null: bool) -> Result<Vec<RelPath>> {
+pub(in crate::action) fn read(from: &Path, null: bool) -> Result<Vec<RelPath>> {
     let shown = || format!("cannot read the list {}", from.display());
     let names = if from == Path::new("-") {
         parse(stdin().lock(), null)

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use model::bookings::Bookings as Booked;
 use model::network::Network;
 use plan::book::{Book, Part};
-use plan::graph::EdgeId;
+use plan::graph::{EdgeId, Graph};
 use plan::slots::Ends;
 use serde::Serialize;
 use units::{Moment, Rate, Span, Utc, Window};
@@ -86,12 +86,7 @@ impl Site {
     }
 
     pub(super) fn along(&self, path: &[EdgeId]) -> Along {
-        let graph = self.book.view().graph();
-        let nodes = path.first().map(|edge| graph.edge(*edge).from).into_iter();
-        let nodes = nodes.chain(path.iter().map(|edge| graph.edge(*edge).to)).map(|node| graph.names()[node].clone());
-        // Edges 2 n and 2 n + 1 are those of link n.
-        let links = path.iter().map(|edge| self.network.links[edge / 2].name.clone());
-        Along { nodes: nodes.collect(), links: links.collect() }
+        Along::of(&self.network, self.book.view().graph(), path)
     }
 
     pub(super) fn part(&self, part: &Part) -> ShownPart {
@@ -102,6 +97,14 @@ impl Site {
 }
 
 impl Along {
+    pub(super) fn of(network: &Network, graph: &Graph, path: &[EdgeId]) -> Along {
+        let nodes = path.first().map(|edge| graph.edge(*edge).from).into_iter();
+        let nodes = nodes.chain(path.iter().map(|edge| graph.edge(*edge).to)).map(|node| graph.names()[node].clone());
+        // Edges 2 n and 2 n + 1 are those of link n.
+        let links = path.iter().map(|edge| network.links[edge / 2].name.clone());
+        Along { nodes: nodes.collect(), links: links.collect() }
+    }
+
     /// Lines for people, each begun with `indent`.
     pub(super) fn text(&self, indent: &str) -> String {
         let nodes = self.nodes.iter().flat_map(|node| ["→", node.as_str()]).skip(1);

@@ -1,7 +1,7 @@
 //! Tables for people.
 
 /// Rows below each other, the first of them the heads. Columns are as wide as they must be; those named `right` end alike.
-pub(super) fn table<const N: usize>(rows: &[[String; N]], right: [bool; N]) -> Vec<String> {
+pub(in crate::action) fn table<const N: usize>(rows: &[[String; N]], right: [bool; N]) -> Vec<String> {
     let wide = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(wide);
     let line = |row: &[String; N]| {
@@ -16,7 +16,7 @@ pub(super) fn table<const N: usize>(rows: &[[String; N]], right: [bool; N]) -> V
 }
 
 /// Words on lines of at most `columns`, each line begun with `indent`; a word alone may be longer.
-pub(super) fn wrapped<'a>(words: impl Iterator<Item = &'a str>, indent: &str, columns: usize) -> String {
+pub(in crate::action) fn wrapped<'a>(words: impl Iterator<Item = &'a str>, indent: &str, columns: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in words {
         match lines.last_mut() {

@@ -29,7 +29,7 @@ impl Ours {
     /// # Errors
     /// When no port is free.
     pub(super) async fn bind(end: &SshEnd, families: Families) -> Result<Ours> {
-        let identity = agent::identity::ephemeral(&sys::process::hostname())?;
+        let identity = service::ephemeral(&sys::process::hostname())?;
         let socket = bind_one_of(end.settings.ports)?;
         let port = socket.local_addr().context("cannot find the port that was taken")?.port();
         let far = address::of_host(&HostPort { host: real_name(end).await, port }, families).await.unwrap_or_default();

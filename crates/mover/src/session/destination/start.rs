@@ -40,13 +40,14 @@ impl Session {
         } else {
             let scope = match (&setup.single_name, setup.single) {
                 (Some(name), _) => Scope::Name(name.clone()),
+                (None, false) if setup.is_shared => Scope::Part(setup.source_key),
                 (None, _) => Scope::Tree,
             };
             let (place, journal) =
                 Place::lock(setup.root.clone(), &scope, &setup.label, &setup.holder).map_err(place_error)?;
             (place, Some(journal))
         };
-        if setup.root_is_new {
+        if setup.root_is_new && !setup.is_shared {
             place.made(&RelPath::root());
         }
         let place = Arc::new(place);
@@ -63,7 +64,11 @@ impl Session {
                 if same {
                     resumed_since = Some(journal.state().started);
                 }
-                let state = journal.state().clone();
+                let mut state = journal.state().clone();
+                if setup.is_shared {
+                    // What other copies have under temporary names looks like what this one left.
+                    state.touched.clear();
+                }
                 place.sweep(&state, same, setup.single_name.as_deref());
                 if !same {
                     let started = journal.now().map_err(os("reading the file system's time"))?;

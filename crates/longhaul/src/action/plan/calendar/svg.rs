@@ -2,12 +2,12 @@
 //! the high-water mark as a line.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use plan::book::{AT_LARGE_CLASS, ResourceId};
 use units::{Moment, Rate, Utc, Window};
 
 use super::{Site, limited};
+use crate::action::plan::drawing::{COLOURS, escaped, line};
 
 /// Sizes in pixels.
 const NAMES: f64 = 300.0;
@@ -23,8 +23,6 @@ const LETTER: f64 = 7.0;
 const TICKS: u64 = 9;
 const HOURS: [u64; 11] = [1, 2, 3, 6, 12, 24, 48, 7 * 24, 14 * 24, 28 * 24, 91 * 24];
 const HOUR: u64 = 3_600_000_000_000;
-/// Colours of classes, in the order of their names, told apart also by who sees fewer of them (Okabe and Ito 2008).
-const COLOURS: [&str; 7] = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442"];
 const MARK: &str = "#c33";
 
 pub(super) fn draw(site: &Site, within: Window) -> String {
@@ -167,12 +165,4 @@ fn draw_row(
 /// Where a moment is, from the left.
 fn position(within: Window, at: Moment) -> f64 {
     NAMES + CHART * (at - within.start()) as f64 / within.nanos() as f64
-}
-
-fn line(svg: &mut String, text: std::fmt::Arguments<'_>) {
-    writeln!(svg, "{text}").expect("text can be added to text");
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

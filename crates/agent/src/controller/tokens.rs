@@ -1,0 +1,146 @@
+//! Tokens for single sessions, as the controller asked for them. They live in memory only; of each just its owner knows the text.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::tokens::{find_constant_time, new_text, sha256};
+
+use super::grants::PathGrant;
+
+/// Session tokens at once; those that are good no more make room.
+pub const TOKENS_MAX: usize = 1024;
+/// How long a token may be good before it is used.
+pub const UNUSED_MAX: Duration = Duration::from_secs(3600);
+/// How long a token stays good after each use: a session that lost its connections comes again with it. A controller that is there
+/// revokes it when the session is over.
+pub const USED_GOOD: Duration = Duration::from_secs(24 * 3600);
+
+/// Why there is no token.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    /// Too many.
+    #[error("this agent has {TOKENS_MAX} sessions prepared: revoke some, or wait until they expire")]
+    Full,
+    /// No random bytes.
+    #[error("cannot make a token")]
+    Make(#[source] crate::tokens::TokenError),
+}
+
+/// The tokens. Times are those of a clock that never goes back.
+#[derive(Debug, Default)]
+pub struct SessionTokens(Mutex<BTreeMap<u64, SessionToken>>);
+
+#[derive(Debug)]
+struct SessionToken {
+    sha256: [u8; 32],
+    /// Kept, so that a question that is asked twice has one answer.
+    text: String,
+    grant: Arc<PathGrant>,
+    until: Duration,
+}
+
+impl SessionTokens {
+    /// A token for a session. The same again for the same session gives the same token, good for longer.
+    ///
+    /// # Errors
+    /// When there are too many, or no randomness.
+    pub fn make(&self, session: u64, grant: PathGrant, good: Duration, now: Duration) -> Result<String, TokenError> {
+        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        tokens.retain(|_, token| now < token.until);
+        let until = now.saturating_add(good.min(UNUSED_MAX));
+        let is_same = |token: &SessionToken| token.grant.path() == grant.path() && token.grant.role() == grant.role();
+        if let Some(token) = tokens.get_mut(&session).filter(|token| is_same(token)) {
+            token.until = token.until.max(until);
+            return Ok(token.text.clone());
+        }
+        if tokens.len() >= TOKENS_MAX && !tokens.contains_key(&session) {
+            return Err(TokenError::Full);
+        }
+        let text = new_text().map_err(TokenError::Make)?;
+        let token = SessionToken { sha256: sha256(&text), text: text.clone(), grant: Arc::new(grant), until };
+        tokens.insert(session, token);
+        Ok(text)
+    }
+
+    /// What a token opens, if it is one and good.
+    #[must_use]
+    pub fn check(&self, text: &str, now: Duration) -> Option<Arc<PathGrant>> {
+        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let token = find_constant_time(&sha256(text), tokens.values_mut().map(|token| (token.sha256, token)))?;
+        if now >= token.until {
+            return None;
+        }
+        token.until = token.until.max(now.saturating_add(USED_GOOD));
+        Some(token.grant.clone())
+    }
+
+    /// Makes the token of a session good for nothing.
+    pub fn revoke(&self, session: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
+    }
+
+    /// The same for all.
+    pub fn revoke_all(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::agent::Role;
+    use mover::request::{Fingerprint, Hooks};
+
+    use super::super::grants::{Asker, Grants, SiteGrant};
+    use super::*;
+    use crate::roots::Root;
+
+    fn grant(dir: &tempfile::TempDir, name: &str) -> PathGrant {
+        let grants = Grants::new(vec![SiteGrant {
+            controller: None,
+            collaboration: "*".into(),
+            root: Root::new(dir.path(), false).unwrap(),
+            read: true,
+            write: false,
+            rate_bps: None,
+            hooks: false,
+        }]);
+        let asker = Asker { controller: Fingerprint([0; 32]), collaboration: "x" };
+        let path = dir.path().join(name).into_os_string().into_encoded_bytes();
+        grants.find(asker, Role::Source, &path, &Hooks::default()).unwrap()
+    }
+
+    #[test]
+    fn a_token_is_good_for_a_while_and_longer_once_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = SessionTokens::default();
+        let s = Duration::from_secs;
+        let one = tokens.make(1, grant(&dir, "a"), s(10), s(100)).unwrap();
+        assert_eq!(tokens.make(1, grant(&dir, "a"), s(10), s(101)).unwrap(), one, "asked twice");
+        let other = tokens.make(2, grant(&dir, "b"), s(10), s(100)).unwrap();
+        assert!(tokens.check(&one, s(110)).is_some(), "until 111");
+        assert!(tokens.check(&other, s(110)).is_none(), "never used");
+        assert!(tokens.check(&one, s(110) + USED_GOOD - s(1)).is_some());
+        assert!(tokens.check("lh1_x", s(110)).is_none());
+        let moved = tokens.make(1, grant(&dir, "c"), s(10), s(200)).unwrap();
+        assert_ne!(moved, one, "another path is another token");
+        assert!(tokens.check(&one, s(200)).is_none());
+        tokens.revoke(1);
+        assert!(tokens.check(&moved, s(201)).is_none());
+        let long = tokens.make(3, grant(&dir, "a"), s(1 << 40), s(0)).unwrap();
+        assert!(tokens.check(&long, UNUSED_MAX).is_none(), "an hour is the most");
+        tokens.revoke_all();
+    }
+
+    #[test]
+    fn there_are_so_many_and_old_ones_make_room() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = SessionTokens::default();
+        let s = Duration::from_secs;
+        for session in 0..TOKENS_MAX as u64 {
+            tokens.make(session, grant(&dir, "a"), s(10), s(0)).unwrap();
+        }
+        assert!(matches!(tokens.make(u64::MAX, grant(&dir, "a"), s(10), s(9)), Err(TokenError::Full)));
+        assert!(tokens.make(u64::MAX, grant(&dir, "a"), s(10), s(10)).is_ok());
+    }
+}

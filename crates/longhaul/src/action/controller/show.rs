@@ -1,0 +1,279 @@
+//! What a controller says, for people: tables within the columns there are.
+
+use api::rest::{Agent, AgentState, Class, Endpoint, Explanation, File, Limit, Link, Time, Transfer};
+use units::Rate;
+
+use crate::action::plan::table::table;
+use crate::output::COLUMNS_MAX;
+use crate::output::name::{bytes, percent, thousands, words};
+
+/// A list of transfers.
+pub(super) fn transfers(list: &[Transfer]) -> String {
+    let head = ["ID", "STATE", "CLASS", "DONE", "RATE", "FILES", "NAME", "REASON"].map(str::to_owned);
+    let row = |t: &Transfer| {
+        [
+            t.id.to_string(),
+            words(&t.state),
+            t.class.clone(),
+            done(t.bytes_done, t.bytes_total),
+            rate(t.rate_bps),
+            format!("{}/{}", t.files_done, t.files_total),
+            short(&t.name, 16),
+            t.reason.clone(),
+        ]
+    };
+    lines(head, list.iter().map(row), [false, false, false, true, true, true, false, false])
+}
+
+/// A transfer with its legs and sessions.
+pub(super) fn transfer(t: &Transfer) -> String {
+    let mut text = format!("{} {}: {}\n", t.id, words(&t.state), t.reason);
+    let mut say = |what: &str, value: String| text += &cut(&format!("  {what:<12} {value}"));
+    let named = [("name", &t.name), ("for", &t.collaboration), ("class", &t.class)];
+    named.iter().filter(|(_, value)| !value.is_empty()).for_each(|(what, value)| say(what, (*value).clone()));
+    if t.urgency > 0 {
+        say("urgency", t.urgency.to_string());
+    }
+    let files = format!("{} of {} files", thousands(t.files_done), thousands(t.files_total));
+    let failed = if t.files_failed > 0 { format!(", {} failed", thousands(t.files_failed)) } else { String::new() };
+    say("done", format!("{} of {}, {files}{failed}", bytes(t.bytes_done), bytes(t.bytes_total)));
+    say("rate", format!("{} of {} given to it", rate(t.rate_bps), rate(t.allocated_bps)));
+    t.sources.iter().for_each(|source| say("from", source.to_string()));
+    t.waits_for.iter().for_each(|thing| say("waits for", thing.clone()));
+    let times = [
+        ("until", t.until),
+        ("deadline", t.deadline),
+        ("submitted", Some(t.submitted_at)),
+        ("began", t.started_at),
+        ("ended", t.ended_at),
+    ];
+    for (what, at) in times {
+        at.iter().for_each(|at| say(what, seconds(*at)));
+    }
+    for leg in &t.legs {
+        let share = done(leg.bytes_done, leg.bytes_total);
+        text += &cut(&format!(
+            "leg {}.{} to {}: {}, {share}, {}",
+            t.id,
+            leg.number,
+            leg.destination,
+            words(&leg.state),
+            leg.reason
+        ));
+        for s in &leg.sessions {
+            let path = s.path.join(" ");
+            let line = format!(
+                "  {} → {}  {} of {}  {} streams  {}  {path}",
+                s.from,
+                s.to,
+                rate(s.rate_bps),
+                rate(s.allocated_bps),
+                s.streams,
+                s.limit
+            );
+            text += &cut(&line);
+        }
+    }
+    text
+}
+
+/// Files of a transfer.
+pub(super) fn files(list: &[File]) -> String {
+    let head = ["STATE", "LEG", "SIZE", "NAME", "WHY"].map(str::to_owned);
+    let row = |f: &File| [words(&f.state), f.leg.to_string(), bytes(f.size_bytes), f.name.to_string(), f.text.clone()];
+    lines(head, list.iter().map(row), [false, true, true, false, false])
+}
+
+/// Classes.
+pub(super) fn classes(list: &[Class]) -> String {
+    let head = ["CLASS", "IN", "TIER", "WEIGHT", "TRANSFERS", "GIVEN", "MEASURED", "MARKS"].map(str::to_owned);
+    let row = |c: &Class| {
+        let marks = c.marks.iter().map(|m| format!("{} {}", m.name, rate(m.mark_bps))).collect::<Vec<_>>().join(", ");
+        [
+            c.name.clone(),
+            c.parent.clone().unwrap_or_default(),
+            c.tier.to_string(),
+            c.weight.to_string(),
+            thousands(c.transfers),
+            rate(c.allocated_bps),
+            rate(c.measured_bps),
+            marks,
+        ]
+    };
+    lines(head, list.iter().map(row), [false, false, true, true, true, true, true, false])
+}
+
+/// Directions of links.
+pub(super) fn links(list: &[Link]) -> String {
+    let head = ["LINK", "FROM", "TO", "STATE", "CAPACITY", "MARK", "GIVEN", "MEASURED", "ALL"].map(str::to_owned);
+    let some = |bps: Option<u64>| bps.map_or_else(|| "-".to_owned(), rate);
+    let row = |l: &Link| {
+        [
+            l.id.clone(),
+            l.from.clone(),
+            l.to.clone(),
+            words(&l.state),
+            some(l.capacity_bps),
+            some(l.mark_bps),
+            rate(l.allocated_bps),
+            rate(l.measured_bps),
+            some(l.total_bps),
+        ]
+    };
+    lines(head, list.iter().map(row), [false, false, false, false, true, true, true, true, true])
+}
+
+/// Agents.
+pub(super) fn agents(list: &[Agent]) -> String {
+    let head = ["HOST", "STATE", "MODE", "SESSIONS", "RATE", "VERSION", "REASON"].map(str::to_owned);
+    let row = |a: &Agent| {
+        let state = match (a.state, a.away_since) {
+            (AgentState::Away, Some(since)) => format!("away since {}", seconds(since)),
+            (state, _) => words(&state),
+        };
+        let sessions = format!("{}/{}", a.sessions.len(), a.sessions_max);
+        [a.host.clone(), state, words(&a.mode), sessions, rate(a.rate_bps), a.version.clone(), a.reason.clone()]
+    };
+    lines(head, list.iter().map(row), [false, false, false, true, true, false, false])
+}
+
+/// Endpoints.
+pub(super) fn endpoints(list: &[Endpoint]) -> String {
+    let head = ["ENDPOINT", "ONLINE", "ROOT", "HOSTS"].map(str::to_owned);
+    let row = |e: &Endpoint| {
+        [e.name.clone(), format!("{}/{}", e.online.len(), e.hosts.len()), e.root.to_string(), e.hosts.join(" ")]
+    };
+    lines(head, list.iter().map(row), [false, true, false, false])
+}
+
+/// Limits.
+pub(super) fn limits(list: &[Limit]) -> String {
+    let head = ["RESOURCE", "RATE", "UNTIL", "BY", "WHY"].map(str::to_owned);
+    let row = |l: &Limit| [l.resource.clone(), rate(l.rate_bps), seconds(l.until), l.by.clone(), l.why.clone()];
+    lines(head, list.iter().map(row), [false, true, false, false, false])
+}
+
+/// Why something is as it is. Texts are wrapped, not cut.
+pub(super) fn explanation(e: &Explanation) -> String {
+    let wrapped =
+        |text: &str, indent: &str| crate::action::plan::table::wrapped(text.split(' '), indent, COLUMNS_MAX) + "\n";
+    let mut text = wrapped(&e.text, "");
+    if let Some(resource) = &e.resource {
+        let part = |bps: Option<u64>| bps.map_or_else(|| "?".to_owned(), rate);
+        let full = format!(
+            "{} {}: {} of {} given",
+            resource.kind,
+            resource.name,
+            part(resource.allocated_bps),
+            part(resource.capacity_bps)
+        );
+        text += &cut(&full);
+    }
+    for holder in &e.holders {
+        let class = holder.class.as_ref().map(|class| format!(" ({class})")).unwrap_or_default();
+        text += &cut(&format!("  {:>12}  {}{class}", rate(holder.rate_bps), holder.holder));
+    }
+    e.until.iter().for_each(|until| text += &format!("until {}\n", seconds(*until)));
+    for remedy in &e.remedies {
+        let then = remedy.rate_bps.map(|bps| format!(" (then {})", rate(bps))).unwrap_or_default();
+        text += &wrapped(&format!("→ {}{then}", remedy.text), "");
+    }
+    text + &format!("rates are sure by: {}\n", words(&e.assurance))
+}
+
+/// A rate of IP packets.
+fn rate(bps: u64) -> String {
+    Rate::from_bps(bps).to_string()
+}
+
+/// `37 %`, or nothing while it is not known of how much.
+fn done(done: u64, total: u64) -> String {
+    // A share of bytes: what is lost in a float is far below what is shown. All is only shown when it is all.
+    let share = done as f64 / total as f64;
+    match total {
+        0 => "-".to_owned(),
+        _ if done < total => percent(share.min(0.99)),
+        _ => percent(1.0),
+    }
+}
+
+/// A moment to the second.
+pub(super) fn seconds(at: Time) -> String {
+    Time(at.0.div_euclid(1_000_000_000) * 1_000_000_000).to_string()
+}
+
+fn lines<const N: usize>(head: [String; N], rows: impl Iterator<Item = [String; N]>, right: [bool; N]) -> String {
+    let all: Vec<[String; N]> = std::iter::once(head).chain(rows.map(|row| row.map(|cell| plain(&cell)))).collect();
+    table(&all, right).iter().map(|line| cut(line)).collect()
+}
+
+/// A line for a terminal, within the columns there are.
+fn cut(line: &str) -> String {
+    let line = plain(line);
+    if line.chars().count() <= COLUMNS_MAX {
+        return line.trim_end().to_owned() + "\n";
+    }
+    line.chars().take(COLUMNS_MAX - 1).collect::<String>() + "…\n"
+}
+
+/// What others wrote, without what a terminal would obey.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn short(text: &str, most: usize) -> String {
+    if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).collect::<String>() + "…" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_round_down_to_what_is_done() {
+        assert_eq!(
+            (done(0, 0), done(0, 9), done(999_999, 1_000_000), done(9, 9)),
+            ("-".into(), "0 %".into(), "99 %".into(), "100 %".into())
+        );
+    }
+
+    #[test]
+    fn lines_fit_and_obey_nobody() {
+        let limit = |why: String| Limit {
+            resource: "ana:forward".into(),
+            rate_bps: 40_000_000_000,
+            until: Time(0),
+            by: "noc".into(),
+            why,
+        };
+        let text = limits(&[limit("repair".into()), limit("x".repeat(200)), limit("\u{1b}[2J".into())]);
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS_MAX), "{text}");
+        let rows: Vec<&str> = text.lines().collect();
+        assert_eq!(rows[0].split_whitespace().collect::<Vec<_>>(), ["RESOURCE", "RATE", "UNTIL", "BY", "WHY"]);
+        assert!(rows[1].contains("40 Gb/s  1970-01-01T00:00:00Z  noc  repair"), "{text}");
+        assert!(rows[2].ends_with('…') && rows[3].ends_with("?[2J"), "{text}");
+    }
+
+    #[test]
+    fn explanations_say_who_has_what_is_missing() {
+        use api::rest::{About, Assurance, Holder, Remedy, Resource};
+        let text = explanation(&Explanation {
+            what: About::Transfer,
+            subject: "t17".into(),
+            text: "t17 has 2 Gb/s: the mark of link ana:forward is full".into(),
+            rate_bps: Some(2_000_000_000),
+            resource: Some(Resource {
+                name: "ana:forward".into(),
+                kind: "link".into(),
+                capacity_bps: Some(8_000_000_000),
+                allocated_bps: Some(8_000_000_000),
+            }),
+            holders: vec![Holder { holder: "t3".into(), class: Some("cms".into()), rate_bps: 6_000_000_000 }],
+            until: None,
+            remedies: vec![Remedy { text: "raise the mark to 10 Gb/s".into(), rate_bps: Some(4_000_000_000) }],
+            assurance: Assurance::Edge,
+        });
+        let expected = "t17 has 2 Gb/s: the mark of link ana:forward is full\nlink ana:forward: 8 Gb/s of 8 Gb/s given\n        6 Gb/s  t3 (cms)\n→ raise the mark to 10 Gb/s (then 4 Gb/s)\nrates are sure by: edge\n";
+        assert_eq!(text, expected);
+    }
+}

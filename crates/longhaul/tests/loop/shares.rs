@@ -1,0 +1,50 @@
+//! Who gets what rate: by classes, up to marks, with the reason.
+
+use crate::fleet::Fleet;
+use crate::world::wait_for;
+
+/// Longer than the test takes.
+const LENGTH: usize = 300 << 20;
+
+#[test]
+fn classes_share_the_ocean_up_to_its_mark() {
+    let fleet = Fleet::new("100 Mb/s", &["w1", "e1"]);
+    for name in ["one", "two"] {
+        std::fs::write(fleet.data("west").join(name), vec![7; LENGTH]).expect("a file can be written");
+    }
+    let cms = fleet.submit("west:one", "east:one", "cms", &[]);
+    let atlas = fleet.submit("west:two", "east:two", "atlas", &[]);
+    // 80 % of the ocean, three to one.
+    let allocated = |id: &str| fleet.json(&["transfer", "show", id])["allocated_bps"].as_u64().expect("a number");
+    wait_for("both to have their share", || {
+        let (cms, atlas) = (allocated(&cms), allocated(&atlas));
+        (cms.abs_diff(60_000_000) < 100_000 && atlas.abs_diff(20_000_000) < 100_000).then_some(())
+    });
+    let measured = |id: &str| fleet.json(&["transfer", "show", id])["rate_bps"].as_u64().expect("a number");
+    wait_for("both to move at it", || {
+        let near = |is: u64, is_to_be: u64| is.abs_diff(is_to_be) < is_to_be / 5;
+        (near(measured(&cms), 60_000_000) && near(measured(&atlas), 20_000_000)).then_some(())
+    });
+    let links = fleet.json(&["topology", "links"]);
+    let ocean = links["links"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|link| link["id"] == "ocean:forward")
+        .expect("it is one");
+    assert_eq!(ocean["mark_bps"], 80_000_000);
+    assert!(ocean["allocated_bps"].as_u64().expect("a number").abs_diff(80_000_000) < 1_000, "{ocean}");
+    let why = fleet.json(&["explain", "transfer", &cms]);
+    let text = why.to_string();
+    assert!(text.contains("ocean"), "{why:#}");
+    assert!(why["holders"].as_array().expect("a list").len() >= 2, "{why:#}");
+    // A limit from outside is in force at once; without it all is as before.
+    fleet.ask(&["limit", "set", "ocean", "--rate", "40Mb/s", "--for", "1h", "--why", "maintenance"]).expect_code(0);
+    wait_for("the limit to be in force", || (measured(&cms) < 32_000_000 && measured(&cms) > 15_000_000).then_some(()));
+    fleet.ask(&["limit", "lift", "ocean"]).expect_code(0);
+    wait_for("the limit to be lifted", || (measured(&cms) > 50_000_000).then_some(()));
+    for id in [&cms, &atlas] {
+        fleet.ask(&["transfer", "cancel", id]).expect_code(0);
+        assert_eq!(fleet.end_of(id)["state"], "cancelled");
+    }
+}

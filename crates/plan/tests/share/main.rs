@@ -12,6 +12,7 @@ mod lp;
 mod nets;
 mod objective;
 mod problems;
+mod published;
 mod questions;
 #[path = "../common/rng.rs"]
 mod rng;

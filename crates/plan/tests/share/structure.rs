@@ -1,7 +1,7 @@
-//! Derivatives beside differences of exact allocations, and the examples that were published.
+//! Derivatives beside differences of exact allocations.
 
 use num_rational::BigRational;
-use plan::bottleneck::{Change, Edge, Structure, TooManyEdges};
+use plan::bottleneck::{Change, Structure};
 use plan::share::{Curve, Demand, Limit, Problem, ResourceId, solve};
 
 use crate::cases::each_case;
@@ -9,7 +9,7 @@ use crate::fraction::Fraction;
 use crate::problems::{Kinds, PLAIN, random, weight};
 use crate::single::reckoned;
 
-fn ratio(over: i64, under: i64) -> BigRational {
+pub(crate) fn ratio(over: i64, under: i64) -> BigRational {
     BigRational::new(over.into(), under.into())
 }
 
@@ -22,43 +22,7 @@ pub(crate) fn problem(capacities: &[u64], flows: &[&[ResourceId]]) -> Problem {
     problem
 }
 
-/// Figure 1 of draft-giraltyellamraju-alto-bsg-requirements.
-#[test]
-fn the_published_example() {
-    let problem = problem(&[25, 50, 100, 75], &[&[0], &[1], &[0, 1], &[1, 2], &[2, 3], &[0, 1, 2]]);
-    let allocation = solve(&problem);
-    let thirds = allocation.exact.iter().map(|rate| ((rate * 3) as f64 / 2_f64.powi(80)).round() as u64);
-    assert_eq!(thirds.collect::<Vec<_>>(), [25, 50, 25, 50, 225, 25]);
-    let structure = Structure::of(&problem, &allocation).unwrap();
-    assert_eq!(structure.held_by(0), [0]);
-    assert_eq!(structure.held_by(4), [2, 3], "both are full at 75");
-    assert_eq!(structure.holds_back(1), [1, 3]);
-    let of = |change, more| structure.derivatives(Change::Capacity(change), more);
-    let thirds = [1, -1, 1, -1, 0, 1].map(|third| ratio(third, 3));
-    assert_eq!(of(0, true), thirds);
-    assert_eq!(of(0, false), thirds.map(|third| -third));
-    assert_eq!(of(1, true), [0, 1, 0, 1, -1, 0].map(|half| ratio(half, 2)));
-    assert_eq!(of(1, false), [0, -1, 0, -1, 0, 0].map(|half| ratio(half, 2)));
-    for tied in [2, 3] {
-        assert_eq!(of(tied, true), [0; 6].map(|none| ratio(none, 1)));
-        assert_eq!(of(tied, false), [0, 0, 0, 0, -1, 0].map(|one| ratio(one, 1)));
-    }
-    assert_eq!(structure.gradient(Change::Capacity(1), true), ratio(1, 2));
-    assert_eq!(structure.gradient(Change::Capacity(1), false), ratio(-1, 1));
-    // All changes come to the tie at the end, so each side is asked for by itself.
-    assert_eq!(structure.gradients::<BigRational>().links, [const { None }; 4]);
-    assert_eq!(structure.link_levels(), [Some(0), Some(2), Some(4), Some(4)]);
-    assert_eq!(structure.flow_levels(), [1, 3, 1, 3, 5, 1].map(Some));
-    let edges = structure.edges(100).unwrap();
-    assert_eq!(edges.iter().filter(|edge| matches!(edge, Edge::Holds(..))).count(), 3 + 2 + 1 + 1);
-    assert_eq!(edges.len(), 7 + 11);
-    for edge in [Edge::Holds(0, 5), Edge::Draws(5, 2), Edge::Holds(2, 4), Edge::Holds(3, 4), Edge::Draws(4, 3)] {
-        assert!(edges.contains(&edge), "{edge:?}");
-    }
-    assert_eq!(structure.edges(17), Err(TooManyEdges { edges: 18, most: 17 }));
-}
-
-/// The same without the tie: all gradients are known in one pass.
+/// Figure 1 of the draft (`published`) without its tie: all gradients are known in one pass.
 #[test]
 fn all_gradients_come_from_one_pass() {
     let problem = problem(&[25, 50, 100, 175], &[&[0], &[1], &[0, 1], &[1, 2], &[2, 3], &[0, 1, 2]]);

@@ -1,7 +1,7 @@
 //! Messages as frames on a stream of bytes: a length of 4 bytes (big endian) and that much JSON.
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::agent::MESSAGE_MAX;
 
@@ -17,6 +17,26 @@ pub enum FrameError {
     /// What came is no message.
     #[error("what came is no message")]
     Json(#[from] serde_json::Error),
+}
+
+/// A message that is none of those that are known here: of another version. It may be skipped.
+#[derive(Debug, thiserror::Error)]
+#[error("the message `{kind}` cannot be read")]
+pub struct Unread {
+    /// Its type, as it calls itself: at most [`KIND_MAX`] characters, nothing that a terminal would obey.
+    pub kind: String,
+    /// Why.
+    #[source]
+    pub why: serde_json::Error,
+}
+
+/// Characters of [`Unread::kind`].
+pub const KIND_MAX: usize = 40;
+
+/// Every message has a type.
+#[derive(Deserialize)]
+struct Typed {
+    r#type: String,
 }
 
 /// A message as a frame.
@@ -51,11 +71,11 @@ impl Decoder {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The next message, if it is there as a whole. What is no message of this kind, but JSON, is `Ok(Some(Err))`: it may be skipped.
+    /// The next message, if it is there as a whole. One that is not known here, but has a type, is `Ok(Some(Err))`: it may be skipped.
     ///
     /// # Errors
-    /// If the length is out of bounds, or it is no JSON: nothing that follows can be read.
-    pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<Result<T, serde_json::Error>>, FrameError> {
+    /// If the length is out of bounds, or it is no message at all: nothing that follows can be read.
+    pub fn next_message<T: DeserializeOwned>(&mut self) -> Result<Option<Result<T, Unread>>, FrameError> {
         let rest = &self.bytes[self.from..];
         let Some((head, rest)) = rest.split_first_chunk::<HEAD>() else { return Ok(None) };
         let length = u32::from_be_bytes(*head) as usize;
@@ -64,10 +84,16 @@ impl Decoder {
         }
         let Some(json) = rest.get(..length) else { return Ok(None) };
         self.from += HEAD + length;
-        match serde_json::from_slice(json) {
-            Ok(message) => Ok(Some(Ok(message))),
-            Err(error) if error.is_data() => Ok(Some(Err(error))),
-            Err(error) => Err(error.into()),
+        let why = match serde_json::from_slice(json) {
+            Ok(message) => return Ok(Some(Ok(message))),
+            Err(error) => error,
+        };
+        match serde_json::from_slice::<Typed>(json) {
+            Ok(Typed { r#type }) => {
+                let kind = r#type.chars().take(KIND_MAX).flat_map(char::escape_debug).collect();
+                Ok(Some(Err(Unread { kind, why })))
+            }
+            Err(_) => Err(why.into()),
         }
     }
 }
@@ -97,11 +123,21 @@ mod tests {
     #[test]
     fn what_a_newer_version_says_is_skipped() {
         let mut decoder = Decoder::default();
-        decoder.push(&encode(&serde_json::json!({"type": "dance", "how": [1, 2]})).expect("it is short"));
-        decoder.push(&encode(&serde_json::json!({"type": "stop", "session": 1, "gently": true})).expect("it is short"));
-        assert!(decoder.next_message::<ToAgent>().expect("it is JSON").expect("it is there").is_err());
-        let known = decoder.next_message::<ToAgent>().expect("it is JSON").expect("it is there");
+        for message in [
+            serde_json::json!({"type": "dance", "how": [1, 2]}),
+            serde_json::json!({"type": "stop", "session": "x"}),
+            serde_json::json!({"type": "stop", "session": 1, "gently": true}),
+            serde_json::json!(7),
+        ] {
+            decoder.push(&encode(&message).expect("it is short"));
+        }
+        for kind in ["dance", "stop"] {
+            let message = decoder.next_message::<ToAgent>().expect("it has a type").expect("it is there");
+            assert_eq!(message.expect_err("it is of another version").kind, kind);
+        }
+        let known = decoder.next_message::<ToAgent>().expect("it has a type").expect("it is there");
         assert_eq!(known.expect("a field more is no harm"), ToAgent::Stop { session: 1 });
+        assert!(matches!(decoder.next_message::<ToAgent>(), Err(FrameError::Json(_))));
     }
 
     #[test]

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::agent::{ALPN, Cause, FromAgent, Hello, Inventory, Mode, PING_MS, PROTOCOL, SILENCE_MS, ToAgent, Welcome};
+use api::frame::Unread;
 use mover::request::{Fingerprint, Judge};
+use mover::session::chain;
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
@@ -17,7 +19,7 @@ use tokio_rustls::client::TlsStream;
 
 use super::asked::Asked;
 use super::cause::shown;
-use super::frame::{self, FrameError, Heard};
+use super::frame::{Ear, HeardError, say};
 use super::{Site, Standing, inventory, lock, now, state};
 use service::stop::{Stop, asked};
 
@@ -171,13 +173,14 @@ async fn connect(site: &Site) -> Result<(Stream, Fingerprint), End> {
 
 /// A connection on which both sides know each other.
 struct Greeted {
-    stream: Stream,
+    from: Ear<ReadHalf<Stream>>,
+    to: WriteHalf<Stream>,
     controller: Fingerprint,
     welcome: Welcome,
     inventory: Inventory,
 }
 
-async fn greet(site: &Arc<Site>, mut stream: Stream, controller: Fingerprint) -> Result<Greeted, End> {
+async fn greet(site: &Arc<Site>, stream: Stream, controller: Fingerprint) -> Result<Greeted, End> {
     let lost = |why: String| End::Lost(format!("the controller {}: {why}", site.address));
     let inventory = site.inventory(controller).await;
     let enrol = site.enrol().await;
@@ -190,23 +193,25 @@ async fn greet(site: &Arc<Site>, mut stream: Stream, controller: Fingerprint) ->
         inventory: inventory.clone(),
         mode: site.decided(),
     };
-    let said = timeout(SILENCE, frame::write(&mut stream, &FromAgent::Hello(hello))).await;
+    let (from, mut to) = tokio::io::split(stream);
+    let mut from = Ear::new(from);
+    let said = timeout(SILENCE, say(&mut to, &FromAgent::Hello(hello))).await;
     said.map_err(|_| lost("it does not listen".into()))?.map_err(|error| lost(error.to_string()))?;
     let welcome = loop {
-        let heard = timeout(SILENCE, frame::read(&mut stream)).await;
+        let heard = timeout(SILENCE, from.hear()).await;
         match heard.map_err(|_| lost("it does not answer".into()))?.map_err(|error| lost(chain(&error)))? {
-            Heard::Message(ToAgent::Welcome(welcome)) => break welcome,
-            Heard::Message(ToAgent::Turned(turned)) => {
+            Ok(ToAgent::Welcome(welcome)) => break welcome,
+            Ok(ToAgent::Turned(turned)) => {
                 let why = format!("the controller {} turned this agent away: {}", site.address, shown(&turned.reason));
                 return Err(if turned.again { End::Lost(why) } else { End::Turned(why) });
             }
             // It speaks of nothing else before it knows who is there.
-            Heard::Message(ToAgent::Ping) | Heard::Unknown(_) => {}
-            Heard::Message(_) => return Err(lost("it did not say welcome first".into())),
+            Ok(ToAgent::Ping) | Err(_) => {}
+            Ok(_) => return Err(lost("it did not say welcome first".into())),
         }
     };
     site.welcomed(controller, enrol.as_deref()).map_err(lost)?;
-    Ok(Greeted { stream, controller, welcome, inventory })
+    Ok(Greeted { from, to, controller, welcome, inventory })
 }
 
 /// Talks until the connection ends.
@@ -216,12 +221,11 @@ async fn serve(
     stop: &watch::Receiver<Stop>,
     mut dropped: watch::Receiver<u64>,
 ) -> End {
-    let Greeted { stream, controller, welcome, mut inventory } = greeted;
+    let Greeted { from, to, controller, welcome, mut inventory } = greeted;
     tracing::info!(controller = %site.address, fingerprint = %controller, host = shown(&welcome.host), "connected to the controller");
     let asked_for = Asked::new(site.clone(), controller);
     asked_for.keep(&welcome);
     site.connected(controller, &welcome);
-    let (from, to) = tokio::io::split(stream);
     let (ahead, mut heard) = mpsc::channel(AHEAD_MAX);
     let reading = Abort(tokio::spawn(read_all(from, ahead)));
     let mut writing = Abort(tokio::spawn(write_all(site.clone(), to)));
@@ -236,8 +240,9 @@ async fn serve(
                 Some(Ok(message)) => {
                     last = Instant::now();
                     match message {
-                        Heard::Message(message) => asked_for.hear(message),
-                        Heard::Unknown(text) => {
+                        Ok(message) => asked_for.hear(message),
+                        Err(unread) => {
+                            let text = shown(&chain(&unread));
                             tracing::warn!(text, "the controller");
                             site.say(FromAgent::Failed(api::agent::Failed { request: None, session: None, cause: Cause::Other, text }));
                         }
@@ -280,6 +285,9 @@ async fn serve(
     end
 }
 
+/// A message, one that is not known, or why there is none.
+type Said = Result<Result<ToAgent, Unread>, HeardError>;
+
 /// A task that ends with what needs it.
 struct Abort<T>(tokio::task::JoinHandle<T>);
 
@@ -289,9 +297,9 @@ impl<T> Drop for Abort<T> {
     }
 }
 
-async fn read_all(mut from: ReadHalf<Stream>, to: mpsc::Sender<Result<Heard, FrameError>>) {
+async fn read_all(mut from: Ear<ReadHalf<Stream>>, to: mpsc::Sender<Said>) {
     loop {
-        let heard = frame::read(&mut from).await;
+        let heard = from.hear().await;
         let is_over = heard.is_err();
         if to.send(heard).await.is_err() || is_over {
             return;
@@ -309,17 +317,13 @@ async fn write_all(site: Arc<Site>, mut to: WriteHalf<Stream>) -> End {
                 Err(_) => FromAgent::Ping,
             },
         };
-        let why = match timeout(SILENCE, frame::write(&mut to, &message)).await {
+        let why = match timeout(SILENCE, say(&mut to, &message)).await {
             Ok(Ok(())) => continue,
             Ok(Err(error)) => error.to_string(),
             Err(_) => format!("it took nothing for {} s", SILENCE.as_secs()),
         };
         return End::Lost(format!("the connection to the controller {} was lost: {why}", site.address));
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    mover::session::chain(error)
 }
 
 impl Site {

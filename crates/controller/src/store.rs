@@ -4,8 +4,7 @@
 //! A [`Store`] is a database that holds all three: a directory of SQLite files, or PostgreSQL. It gives rows ([`rows`]); what they mean
 //! and whether they are whole (each has a checksum) is decided here, the same for both. Nothing here knows what an event says.
 //!
-//! All calls block: use them from threads, never from an async task. The log is owned by the thread of a [`Writer`], so that requests
-//! that wait share one `fsync`.
+//! All calls block: use them from threads, never from an async task.
 
 mod archive;
 mod backup;
@@ -18,14 +17,13 @@ pub mod rows;
 mod sqlite;
 mod sum;
 mod verify;
-mod writer;
 
 use std::fmt;
 
 pub use archive::{
     ARCHIVE_BYTES_MAX, Answer, Archive, PENDING_MAX, POINTS_MAX, Point, RING_SAMPLES, SERIES_MAX, SERIES_NAME_MAX,
 };
-pub use backup::{Copied, backup, backup_live, restore};
+pub use backup::{Copied, backup, restore};
 pub use error::{Part, Result, StoreError};
 pub use files::{
     CACHE_BYTES, DIGEST_BYTES_MAX, DIGEST_ROWS_MAX, FailedFile, FileLedger, FileRow, Given, LIST_MAX, LedgerReader,
@@ -38,7 +36,6 @@ pub use log::{
 };
 pub use place::Place;
 pub use verify::{Report, VERIFY_DAMAGES_MAX, verify};
-pub use writer::{AppendError, QUEUE_BYTES_MAX, QUEUE_REQUESTS_MAX, Receipt, Writer};
 
 use rows::{LogRows, PageRows, SampleRows};
 
@@ -64,7 +61,7 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// As [`Store::log`].
     fn samples(&self) -> Result<Box<dyn SampleRows>>;
-    /// Log and file ledger as they are at this moment, whatever is written later; to read only.
+    /// The log, and then the file ledger, as each is when it is looked at, whatever is written later; to read only.
     ///
     /// # Errors
     /// As [`Store::log`].
@@ -86,6 +83,21 @@ pub struct Frozen {
 /// used at all.
 pub fn open(place: &Place) -> Result<Box<dyn Store>> {
     let store = open_any(place)?;
+    if store.log()?.is_restoring()? {
+        return Err(StoreError::Restoring { place: store.place().to_owned() });
+    }
+    Ok(store)
+}
+
+/// Opens the store at a place to look at it, beside the controller that may be at work on it. Nothing is made or written.
+///
+/// # Errors
+/// When there is none, a later version wrote it, a restore into it was cut short, or it cannot be used at all.
+fn beside(place: &Place) -> Result<Box<dyn Store>> {
+    let store: Box<dyn Store> = match place {
+        Place::Directory(path) => Box::new(sqlite::Directory::beside(path)?),
+        Place::Postgres(url) => Box::new(postgres::Server::beside(url)?),
+    };
     if store.log()?.is_restoring()? {
         return Err(StoreError::Restoring { place: store.place().to_owned() });
     }

@@ -4,21 +4,22 @@
 //! Both are copied row by row from one moment, and each row's checksum is checked on the way. The archive is not copied: it may be lost.
 //!
 //! **What fits together.** Pages are put before the event that speaks of them is appended, and deleted after the event that ends their
-//! transfer. [`backup_live`] takes both at a moment at which neither is written. So in a copy, as after a crash, the file ledger may be ahead of
+//! transfer. The log is looked at first, then the file ledger, and both again if the log has gone on in between: two files cannot be frozen at
+//! one moment, but this is what a crash at the second look would have left. So in a copy, as after a crash, the file ledger may be ahead of
 //! the log in two ways only: pages of a transfer that the log does not know (delete them, see
 //! [`LedgerReader::transfers`]), and files that are done of which the log has not counted the bytes yet
 //! (counts are read from the file ledger, not from the log).
 
 use std::path::Path;
-use std::sync::mpsc::sync_channel;
 
 use super::error::{Result, StoreError};
 use super::log::LogReader;
 use super::rows::{Change, Durable, LogRows, PageRows};
 use super::verify::check;
-use super::writer::{AppendError, Writer};
-use super::{FileLedger, Frozen, LedgerReader, PageId, Place, Report, Store, open_any};
+use super::{Frozen, LedgerReader, PageId, Place, Report, Store, open_any};
 
+/// Looks at a store until its log stands still for one: a look takes less than 1 ms, a turn of the controller some ms.
+const TOGETHER_TRIES: u32 = 1_000;
 /// Rows that one transaction of a copy writes.
 const COPY_EVENTS: u32 = 10_000;
 const COPY_PAGES: u32 = 50;
@@ -41,42 +42,26 @@ pub struct Copied {
     pub states: u64,
 }
 
-/// Copies a store of which nothing is written meanwhile, into a directory that is empty or not there.
+/// Copies a store, whether a controller is at work on it or not, into a directory that is empty or not there. It holds up nobody.
 ///
 /// # Errors
-/// When something is damaged, the directory has something in it, or either database refuses. What was copied by then is of no use.
-pub fn backup(store: &dyn Store, to: &Path) -> Result<Copied> {
-    copy(store.frozen()?, &Place::Directory(to.to_owned()))
+/// When there is no store, something is damaged, the directory has something in it, or either database refuses. What was copied by then
+/// is of no use.
+pub fn backup(from: &Place, to: &Path) -> Result<Copied> {
+    let store = super::beside(from)?;
+    copy(together(&*store)?, &Place::Directory(to.to_owned()))
 }
 
-/// Copies a store that is at work. The writer and the file ledger stand still while both are looked at (some ms), not while they
-/// are copied.
-///
-/// # Errors
-/// As [`backup`]; [`AppendError`] when the writer is busy or stopped.
-pub fn backup_live(
-    store: &dyn Store,
-    writer: &Writer,
-    files: &std::sync::Mutex<FileLedger>,
-    to: &Path,
-) -> std::result::Result<Copied, AppendError> {
-    let mine = |error| AppendError::Store(std::sync::Arc::new(error));
-    let frozen = {
-        let _still = files.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let (standing, stands) = sync_channel::<()>(1);
-        let (go_on, going_on) = sync_channel::<()>(1);
-        // It stands until this block has dropped its end.
-        drop(writer.with(move |_| {
-            let _ = standing.send(());
-            let _ = going_on.recv();
-            Ok(())
-        })?);
-        stands.recv().map_err(|_| AppendError::Stopped)?;
-        let frozen = store.frozen();
-        drop(go_on);
-        frozen.map_err(mine)?
-    };
-    copy(frozen, &Place::Directory(to.to_owned())).map_err(mine)
+/// Log and file ledger as a crash at one moment would have left them: the log as it was, and the file ledger a little later, while the log
+/// had not gone on. What the log tells of is in the file ledger then, and what that has beyond it is of one turn of the controller.
+fn together(store: &dyn Store) -> Result<Frozen> {
+    for _ in 0..TOGETHER_TRIES {
+        let mut frozen = store.frozen()?;
+        if frozen.log.bounds()? == store.log()?.bounds()? {
+            return Ok(frozen);
+        }
+    }
+    Err(StoreError::Restless { place: store.place().to_owned() })
 }
 
 /// Brings a backup back, into a store that has nothing in it or a restore that was cut short. The backup is checked wholly first.

@@ -71,6 +71,12 @@ pub enum StoreError {
         /// What was given.
         text: String,
     },
+    /// Its log never stood still for long enough to look at the file ledger beside it.
+    #[error("the store {place} is written without a pause: run the backup again when the controller has less to do")]
+    Restless {
+        /// Which store.
+        place: String,
+    },
     /// A restore into it did not come to its end.
     #[error("the restore into {place} was cut short: run it again")]
     Restoring {

@@ -59,7 +59,7 @@ pub enum Keep {
     SinceSnapshot,
 }
 
-/// The log, to write. There is one; a [`Writer`](super::Writer) usually owns it.
+/// The log, to write. There is one.
 pub struct Log {
     reader: LogReader,
     next: u64,

@@ -41,7 +41,7 @@ const TABLES: &str = "
 /// A database on a server.
 pub(super) struct Server {
     access: Arc<Access>,
-    /// Holds the lock as long as it is connected.
+    /// Holds the lock as long as it is connected, unless it only looks.
     _lock: std::sync::Mutex<Client>,
 }
 
@@ -55,13 +55,7 @@ struct Access {
 impl Server {
     /// Opens the store in a database; makes the tables when they are not there.
     pub(super) fn open(url: &str) -> Result<Server> {
-        let place = Place::Postgres(url.to_owned()).to_string();
-        let mut config: Config = url.parse().map_err(|_| StoreError::Place { text: place.clone() })?;
-        if config.get_hosts().is_empty() {
-            config.host("localhost");
-        }
-        config.application_name(NAME).connect_timeout(CONNECT);
-        let access = Access { config, place, term: AtomicI64::new(0) };
+        let access = Access::of(url)?;
         let mut lock = access.connect("open the database")?;
         access.take_lock(&mut lock)?;
         access.check_schema(&mut lock)?;
@@ -69,6 +63,17 @@ impl Server {
         let term = lock.query_one(raise, &[]).map_err(|e| access.error("raise the term", e))?;
         access.term.store(access.get(&term, 0)?, Ordering::Relaxed);
         Ok(Server { access: Arc::new(access), _lock: std::sync::Mutex::new(lock) })
+    }
+
+    /// The store in a database, without the lock and with no term of its own, to look at it.
+    pub(super) fn beside(url: &str) -> Result<Server> {
+        let access = Access::of(url)?;
+        let mut client = access.connect("open the database")?;
+        if !access.is_there(&mut client)? {
+            return Err(StoreError::Missing { place: access.place });
+        }
+        access.check_schema(&mut client)?;
+        Ok(Server { access: Arc::new(access), _lock: std::sync::Mutex::new(client) })
     }
 
     fn link(&self) -> Result<Link> {
@@ -109,6 +114,21 @@ impl Store for Server {
 }
 
 impl Access {
+    fn of(url: &str) -> Result<Access> {
+        let place = Place::Postgres(url.to_owned()).to_string();
+        let mut config: Config = url.parse().map_err(|_| StoreError::Place { text: place.clone() })?;
+        if config.get_hosts().is_empty() {
+            config.host("localhost");
+        }
+        config.application_name(NAME).connect_timeout(CONNECT);
+        Ok(Access { config, place, term: AtomicI64::new(0) })
+    }
+
+    fn is_there(&self, client: &mut Client) -> Result<bool> {
+        let found = client.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'longhaul'", &[]);
+        found.map(|row| row.is_some()).map_err(|e| self.error("look for the tables", e))
+    }
+
     fn connect(&self, what: &'static str) -> Result<Client> {
         self.config.connect(NoTls).map_err(|e| self.error(what, e))
     }

@@ -80,8 +80,8 @@ impl Kind {
 pub(super) struct Directory {
     path: PathBuf,
     place: String,
-    /// Holds the lock as long as it is open.
-    _lock: File,
+    /// Holds the lock as long as it is open; `None` of one that only looks.
+    _lock: Option<File>,
 }
 
 impl Directory {
@@ -89,12 +89,21 @@ impl Directory {
     pub(super) fn open(path: &Path) -> Result<Directory> {
         make_dir(path)?;
         let lock = take_lock(path)?;
-        let directory = Directory { path: path.to_owned(), place: path.display().to_string(), _lock: lock };
+        let directory = Directory { path: path.to_owned(), place: path.display().to_string(), _lock: Some(lock) };
         directory.connect(Kind::Log)?;
         directory.connect(Kind::Files)?;
         directory.revive_archive()?;
         sync_dir(path)?;
         Ok(directory)
+    }
+
+    /// The store in a directory, without the lock, to look at it.
+    pub(super) fn beside(path: &Path) -> Result<Directory> {
+        let directory = Directory { path: path.to_owned(), place: path.display().to_string(), _lock: None };
+        match [Kind::Log, Kind::Files].iter().all(|kind| path.join(kind.file()).is_file()) {
+            true => Ok(directory),
+            false => Err(StoreError::Missing { place: directory.place }),
+        }
     }
 
     fn connect(&self, kind: Kind) -> Result<Db> {

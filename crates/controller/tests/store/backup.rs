@@ -1,13 +1,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use controller::store::{
-    self, FileLedger, LedgerReader, LogReader, Outcome, PageId, Place, Settlement, Store, StoreError, Writer, backup,
-    backup_live, restore, verify,
+    self, FileLedger, LedgerReader, LogReader, Outcome, PageId, Place, Settlement, Store, StoreError, backup, restore,
+    verify,
 };
 
 use super::files::failed;
 use super::log::event;
-use super::{World, chain, id, new_page, shared};
+use super::{World, chain, id, new_page};
 
 /// Some of everything.
 pub(crate) fn fill(world: &World) {
@@ -55,29 +55,28 @@ fn content(store: &dyn Store) -> Vec<String> {
 pub(crate) fn a_live_backup_comes_back(world: &mut World) {
     fill(world);
     let (to, back) = (world.path("backup"), Place::Directory(world.path("back")));
-    let writer = Writer::start(world.log()).unwrap();
-    let files = shared(world.files());
+    let (mut log, mut files) = (world.log(), world.files());
     let is_over = AtomicBool::new(false);
     // While it is copied, both are written: first a page, then the event that tells of it.
     let copied = std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let is_over = &is_over;
+        scope.spawn(move || {
             for page in 0..u32::MAX {
                 if is_over.load(Ordering::Relaxed) {
                     return;
                 }
-                files.lock().unwrap().put(&[new_page(7, page, &[0], 20)]).unwrap();
+                files.put(&[new_page(7, page, &[0], 20)]).unwrap();
                 let told = (0, format!("page {page}").into_bytes());
-                writer.append(vec![told]).unwrap().blocking_recv().unwrap().unwrap();
+                log.append(&[told]).unwrap();
             }
         });
-        while writer_last(world) < 505 {
+        while last(world) < 505 {
             std::thread::yield_now();
         }
-        let copied = backup_live(world.store(), &writer, &files, &to);
+        let copied = backup(&world.place, &to);
         is_over.store(true, Ordering::Relaxed);
         copied.unwrap()
     });
-    drop((writer, files));
     assert!(copied.last >= 505 && copied.events == copied.last - 100 && copied.snapshots == 2, "{copied:?}");
     assert_eq!(restore(&to, &back).unwrap(), copied);
     let restored = store::open(&back).unwrap();
@@ -92,7 +91,7 @@ pub(crate) fn a_live_backup_comes_back(world: &mut World) {
     );
     assert_eq!((report.pages, report.files), (copied.pages, 80 + 20 * u64::from(pages)));
     // Neither mixes with what is there.
-    for refused in [restore(&to, &back), backup(world.store(), &to)] {
+    for refused in [restore(&to, &back), backup(&world.place, &to)] {
         assert!(matches!(refused, Err(StoreError::NotEmpty { .. } | StoreError::Held { .. })), "{refused:?}");
     }
     drop(restored);
@@ -104,7 +103,7 @@ pub(crate) fn a_live_backup_comes_back(world: &mut World) {
     assert!(matches!(restore(&to, &world.place), Err(StoreError::NotEmpty { .. })));
 }
 
-fn writer_last(world: &World) -> u64 {
+fn last(world: &World) -> u64 {
     LogReader::open(world.store()).unwrap().last().unwrap()
 }
 
@@ -112,7 +111,7 @@ pub(crate) fn cut_short(world: &mut World) {
     let source = World::sqlite();
     fill(&source);
     let to = world.path("backup");
-    backup(source.store(), &to).unwrap();
+    backup(&source.place, &to).unwrap();
     // As a restore that ended in the middle leaves it.
     world.store().log().unwrap().set_restoring(true).unwrap();
     fill(world);

@@ -43,7 +43,7 @@ fn damaged_events_are_told_by_number() {
     let expected = [300, 350, 410, 411].map(Part::Event).into_iter().chain([Part::Snapshot(400)]).collect::<Vec<_>>();
     assert_eq!(found, expected);
     assert_eq!((report.events, report.snapshots, report.states), (396, 1, 4));
-    assert_eq!(part(backup(world.store(), &world.path("to")).unwrap_err()), Part::Event(300));
+    assert_eq!(part(backup(&world.place, &world.path("to")).unwrap_err()), Part::Event(300));
 
     change(&world, "log.sqlite", "UPDATE events SET sum = sum + 1 WHERE number = 500");
     let error = Log::open(world.store(), store::Keep::All).err().expect("it ends in damage");
@@ -82,7 +82,7 @@ fn no_flipped_byte_goes_unseen() {
     let world = World::sqlite();
     fill(&world);
     let to = world.path("backup");
-    backup(world.store(), &to).unwrap();
+    backup(&world.place, &to).unwrap();
     let whole = fs::read(to.join("log.sqlite")).unwrap();
     let original = texts(&Place::Directory(to.clone())).unwrap();
     let mut seen = 0;

@@ -10,10 +10,8 @@ mod log;
 mod place;
 mod postgresql;
 mod space;
-mod writer;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use controller::store::{self, FileLedger, Keep, Log, NewFile, NewPage, PageId, Place, Store};
 
@@ -79,7 +77,6 @@ const SUITE: &[(&str, Test)] = &[
     ("archive::resolutions_fit_the_window", archive::resolutions_fit_the_window),
     ("archive::a_restart_loses_no_point_that_was_flushed", archive::a_restart_loses_no_point_that_was_flushed),
     ("archive::bounds_hold", archive::bounds_hold),
-    ("writer::many_threads_share_commits", writer::many_threads_share_commits),
     ("backup::a_live_backup_comes_back", backup::a_live_backup_comes_back),
     ("backup::a_restore_that_was_cut_short_is_refused_and_done_again", backup::cut_short),
     ("place::a_second_controller_is_told_who_has_it", place::held),
@@ -133,8 +130,4 @@ fn is_missing(tools: &[&str], root: bool) -> bool {
         eprintln!("skipped: needs {tools:?}{}", if root { " and root" } else { "" });
     }
     missing
-}
-
-fn shared<T>(value: T) -> Arc<std::sync::Mutex<T>> {
-    Arc::new(std::sync::Mutex::new(value))
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use controller::store::{
-    AppendError, Archive, FileLedger, Keep, Log, LogReader, Order, Place, Settlement, StoreError, Writer, open, verify,
+    Archive, FileLedger, Keep, Log, LogReader, Order, Place, Settlement, StoreError, open, verify,
 };
 
 use super::files::done;
@@ -49,10 +49,10 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let memory = Memory::mount(dir.path().join("disk"), "size=8m,mode=0700");
     let store = open(&Place::Directory(memory.0.join("store"))).unwrap();
-    let writer = Writer::start(Log::open(&*store, Keep::All).unwrap()).unwrap();
+    let mut log = Log::open(&*store, Keep::All).unwrap();
     let mut files = FileLedger::open(&*store).unwrap();
     let mut archive = Archive::open(&*store).unwrap();
-    let append = |size: usize| writer.append(vec![(1, vec![5; size]); 3]).unwrap().blocking_recv().unwrap();
+    let mut append = |size: usize| log.append(&vec![(1, vec![5; size]); 3]);
     append(1_000).unwrap();
     files.put(&[new_page(1, 0, &[0], 100)]).unwrap();
     archive.push(1_000_000, &[("a", 1.0)]).unwrap();
@@ -62,13 +62,12 @@ fn a_full_disk_refuses_writes_and_nothing_else() {
     let refused = loop {
         match append(20_000) {
             Ok(_) => kept += 3,
-            Err(AppendError::Store(error)) => break error,
-            Err(other) => panic!("{other}"),
+            Err(error) => break error,
         }
         assert!(kept < 3_000, "the disk is full");
     };
-    let text = chain(&*refused);
-    assert!(matches!(*refused, StoreError::Full { .. }) && text.contains("free some space"), "{text}");
+    let text = chain(&refused);
+    assert!(matches!(refused, StoreError::Full { .. }) && text.contains("free some space"), "{text}");
     let put = files.put(&[new_page(1, 1, &[0], 9_000)]);
     assert!(matches!(put, Err(StoreError::Full { .. })), "{put:?}");
     let mut reader = LogReader::open(&*store).unwrap();

@@ -9,18 +9,22 @@ use controller::{Config, Overrides, Replayed};
 use serde_json::json;
 
 use super::block_on;
+use super::controller::ApiTokens;
 use super::serve::{log, signals};
-use crate::args::run_controller::{PlaceArgs, RunControllerArgs, StoreWhat};
+use crate::args::run_controller::{ControllerWhat, PlaceArgs, RunControllerArgs};
 use crate::args::value::LogFormat;
+use crate::environment::Environment;
 use crate::exit;
 use crate::output::print;
 
-/// A controller that can be started, or what is done with the store of one that does not run.
+/// A controller that can be started, or what is done with one or its store.
 pub(crate) enum RunController {
     /// Its configuration is right; that was all that was asked.
     Checked(Box<Config>),
     /// It runs until it is stopped.
     Run(Box<Config>, Log),
+    /// Tokens of its API are made, listed or revoked.
+    Tokens(Box<ApiTokens>),
     /// The store is copied to a directory.
     Backup(Place, PathBuf),
     /// A directory is copied to the store.
@@ -41,9 +45,9 @@ impl RunController {
     ///
     /// # Errors
     /// When the configuration cannot be.
-    pub(crate) fn of(args: RunControllerArgs) -> Result<RunController> {
+    pub(crate) fn of(args: RunControllerArgs, environment: &Environment) -> Result<RunController> {
         if let Some(what) = args.what {
-            return stored(what);
+            return other(what, environment);
         }
         let overrides = Overrides {
             listen: args.listen,
@@ -51,6 +55,7 @@ impl RunController {
             state_dir: args.place.state_dir,
             network: args.network,
             shares: args.shares,
+            bookings: args.bookings,
             ready_file: args.ready_file,
         };
         let config = Config::load(args.place.config.as_deref(), overrides, &agent::Environment::of_process())?;
@@ -82,9 +87,9 @@ impl RunController {
                 log(format);
                 block_on(async { Ok(controller::run(*config, signals()?).await?) })?;
             }
+            RunController::Tokens(tokens) => return tokens.run(),
             RunController::Backup(place, to) => {
-                let store = store::open(&place)?;
-                let copied = store::backup(&*store, &to).with_context(|| format!("copying to {}", to.display()))?;
+                let copied = store::backup(&place, &to).with_context(|| format!("copying to {}", to.display()))?;
                 print(told(&copied, &to.display().to_string()))?;
             }
             RunController::Restore(place, from) => {
@@ -97,16 +102,19 @@ impl RunController {
     }
 }
 
-fn stored(what: StoreWhat) -> Result<RunController> {
+fn other(what: ControllerWhat, environment: &Environment) -> Result<RunController> {
     let place_of = |place: PlaceArgs| -> Result<Place> {
         let overrides = Overrides { store: place.store, state_dir: place.state_dir, ..Overrides::default() };
         let config = Config::load(place.config.as_deref(), overrides, &agent::Environment::of_process())?;
         Ok(config.store().clone())
     };
     Ok(match what {
-        StoreWhat::Backup { place, to } => RunController::Backup(place_of(place)?, to),
-        StoreWhat::Restore { place, from } => RunController::Restore(place_of(place)?, from),
-        StoreWhat::Replay { place, verify, json } => RunController::Replay { place: place_of(place)?, verify, json },
+        ControllerWhat::Token(args) => RunController::Tokens(Box::new(ApiTokens::of(args.what, environment)?)),
+        ControllerWhat::Backup { place, to } => RunController::Backup(place_of(place)?, to),
+        ControllerWhat::Restore { place, from } => RunController::Restore(place_of(place)?, from),
+        ControllerWhat::Replay { place, verify, json } => {
+            RunController::Replay { place: place_of(place)?, verify, json }
+        }
     })
 }
 

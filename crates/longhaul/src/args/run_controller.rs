@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::controller::token::ApiTokenArgs;
 use super::value::LogFormat;
 
 const EXAMPLES: &str = "\
@@ -22,7 +23,7 @@ Examples:
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct RunControllerArgs {
     #[command(subcommand)]
-    pub(crate) what: Option<StoreWhat>,
+    pub(crate) what: Option<ControllerWhat>,
 
     /// Address and port for agents and clients; port 0 takes a free one; else port 4811 of all addresses
     #[arg(long, value_name = "ADDR:PORT")]
@@ -38,6 +39,10 @@ pub(crate) struct RunControllerArgs {
     /// Classes and marks (TOML); set at each start if they are others than those in force
     #[arg(long, value_name = "FILE")]
     pub(crate) shares: Option<PathBuf>,
+
+    /// What others have booked (TOML); set at each start if it is another list than the one in force
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bookings: Option<PathBuf>,
 
     /// Write address, admin's token and fingerprint to this file, as JSON, once connections are accepted
     #[arg(long, value_name = "FILE")]
@@ -68,10 +73,11 @@ pub(crate) struct PlaceArgs {
     pub(crate) state_dir: Option<PathBuf>,
 }
 
-/// What is done with the store of a controller that does not run.
+/// What is done with a controller, or with the store of one.
 #[derive(Debug, Clone, Subcommand)]
-pub(crate) enum StoreWhat {
-    /// Copy the store into a directory that is empty or not there
+pub(crate) enum ControllerWhat {
+    Token(ApiTokenArgs),
+    /// Copy the store, while the controller runs or not, into a directory that is empty or not there
     Backup {
         #[command(flatten)]
         place: PlaceArgs,

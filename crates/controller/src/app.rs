@@ -113,6 +113,12 @@ pub trait App: Send + Sync + 'static {
     /// `PUT /shares`: a whole file.
     fn set_shares(&self, caller: &Caller, toml: String) -> impl Future<Output = Answer<Accepted>> + Send;
 
+    /// `GET /bookings`: the TOML of what others have booked as it was accepted; empty before.
+    fn bookings(&self, caller: &Caller) -> impl Future<Output = Answer<String>> + Send;
+
+    /// `PUT /bookings`: a whole file.
+    fn set_bookings(&self, caller: &Caller, toml: String) -> impl Future<Output = Answer<Accepted>> + Send;
+
     /// `GET /classes`.
     fn classes(&self, caller: &Caller) -> impl Future<Output = Answer<Vec<Class>>> + Send;
 

@@ -5,6 +5,7 @@
 //! store = "/var/lib/longhaul/store"
 //! network = "/etc/longhaul/network.toml"
 //! shares = "/etc/longhaul/shares.toml"
+//! bookings = "/etc/longhaul/bookings.toml"
 //!
 //! [metrics]
 //! open = true
@@ -22,7 +23,7 @@ use crate::store::Place;
 
 /// The port of controllers.
 pub const PORT: u16 = 4811;
-/// Bytes of the files of a network and its shares.
+/// Bytes of the files of a network, its shares and bookings.
 const TEXT_MAX: u64 = ledger::limits::FILE_TEXT_MAX as u64;
 
 const DEFAULT_LISTEN: Listen =
@@ -41,6 +42,8 @@ pub struct Overrides {
     pub network: Option<PathBuf>,
     /// `--shares FILE`.
     pub shares: Option<PathBuf>,
+    /// `--bookings FILE`.
+    pub bookings: Option<PathBuf>,
     /// `--ready-file FILE`.
     pub ready_file: Option<PathBuf>,
 }
@@ -62,6 +65,7 @@ pub struct Config {
     pub(crate) state_dir: PathBuf,
     pub(crate) network: Option<Text>,
     pub(crate) shares: Option<Text>,
+    pub(crate) bookings: Option<Text>,
     pub(crate) open_metrics: bool,
     pub(crate) ready_file: Option<PathBuf>,
 }
@@ -74,6 +78,7 @@ struct Raw {
     state_dir: Option<Spanned<PathBuf>>,
     network: Option<Spanned<PathBuf>>,
     shares: Option<Spanned<PathBuf>>,
+    bookings: Option<Spanned<PathBuf>>,
     #[serde(default)]
     metrics: RawMetrics,
 }
@@ -168,12 +173,14 @@ fn check(raw: Raw, source: &Source<'_>, over: Overrides, environment: &Environme
     };
     let network = Given::of(over.network, "--network", raw.network, "network");
     let shares = Given::of(over.shares, "--shares", raw.shares, "shares");
+    let bookings = Given::of(over.bookings, "--bookings", raw.bookings, "bookings");
     let config = Config {
         listen,
         store,
         state_dir,
         network: network.map(|given| read(&given, source)).transpose()?,
         shares: shares.map(|given| read(&given, source)).transpose()?,
+        bookings: bookings.map(|given| read(&given, source)).transpose()?,
         open_metrics: raw.metrics.open,
         ready_file: over.ready_file,
     };
@@ -196,17 +203,23 @@ fn read(given: &Given<PathBuf>, source: &Source<'_>) -> Result<Text, ConfigError
 }
 
 impl Config {
-    /// What can be said of network and shares without a state.
+    /// What can be said of network, shares and bookings without a state.
     fn check_world(&self) -> Result<(), ConfigError> {
+        use model::bookings::Bookings;
         use model::network::Network;
         use model::shares::Shares;
         let wrong = |key: &str, error: model::network::NetworkError| ConfigError::new(None, key, error.to_string());
         let Some(network) = &self.network else { return Ok(()) };
         let file_name = network.path.display().to_string();
         let network = Network::from_toml(&network.text, &file_name).map_err(|error| wrong("network", error))?;
-        let Some(shares) = &self.shares else { return Ok(()) };
-        let file_name = shares.path.display().to_string();
-        Shares::from_toml(&shares.text, &file_name, &network).map_err(|error| wrong("shares", error))?;
+        if let Some(shares) = &self.shares {
+            let file_name = shares.path.display().to_string();
+            Shares::from_toml(&shares.text, &file_name, &network).map_err(|error| wrong("shares", error))?;
+        }
+        if let Some(bookings) = &self.bookings {
+            let file_name = bookings.path.display().to_string();
+            Bookings::from_toml(&bookings.text, &file_name, &network).map_err(|error| wrong("bookings", error))?;
+        }
         Ok(())
     }
 }

@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use api::agent::ToAgent;
+use ledger::rates::Booked;
 use ledger::{Action, Event, Moment, Rejected, Seen, SessionId, State};
 use model::network::Network;
 use model::shares::Shares;
@@ -91,11 +92,13 @@ pub(crate) struct Stores {
     pub(crate) archive: Archive,
 }
 
-/// The network and its shares as they are read from the state's text.
+/// The network, its shares and what is booked of it as they are read from the state's text.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) network: Arc<Network>,
     pub(crate) shares: Arc<Shares>,
+    /// What others have booked of it.
+    pub(crate) booked: Arc<Booked>,
 }
 
 /// The controller.
@@ -272,7 +275,7 @@ impl Core {
 
     /// The log did not take this turn.
     fn refused(&mut self, error: &StoreError) {
-        let text = crate::error::chain(error);
+        let text = mover::session::chain(error);
         tracing::error!(error = text, "the store refuses to be written: nothing of this moment counts");
         *self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
         self.batch.clear();

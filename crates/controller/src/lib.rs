@@ -9,9 +9,9 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+mod cause;
 pub mod config;
 mod core;
-mod error;
 pub mod events;
 pub mod http;
 pub mod hub;

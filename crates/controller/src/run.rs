@@ -194,6 +194,12 @@ fn set_up(core: &mut Core, config: &Config, admin: &str) -> Result<(), Controlle
         let events = ledger::wish::set_shares(&core.state, &shares.text, BY);
         record(core, shares, events)?;
     }
+    if let Some(bookings) = &config.bookings
+        && core.state.bookings.as_ref().is_none_or(|known| known.text != bookings.text)
+    {
+        let events = ledger::wish::set_bookings(&core.state, &bookings.text, BY);
+        record(core, bookings, events)?;
+    }
     core.share_tokens();
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Cause, Decision, Digest, End, Endpoint, Enrolment, Files, How, Limit, Location, Moment, NetworkKnown, Page, Phase,
-    Promise, Reason, Resource, Role, SessionId, SharesKnown, TransferId,
+    BookingsKnown, Cause, Decision, Digest, End, Endpoint, Enrolment, Files, How, Limit, Location, Moment,
+    NetworkKnown, Page, Phase, Promise, Reason, Resource, Role, SessionId, SharesKnown, TransferId,
 };
 
 /// The version of the encoding: the first byte of each event.
@@ -301,6 +301,13 @@ pub enum Event {
         /// The key.
         key: String,
     },
+    /// What others have booked was set.
+    BookingsSet {
+        /// As accepted.
+        bookings: BookingsKnown,
+        /// Who set it.
+        by: String,
+    },
 }
 
 impl Event {
@@ -346,6 +353,7 @@ impl Event {
             Event::UrgencySet { .. } => "urgency_set",
             Event::Forgotten { .. } => "forgotten",
             Event::KeyExpired { .. } => "key_expired",
+            Event::BookingsSet { .. } => "bookings_set",
         }
     }
 }

@@ -172,7 +172,7 @@ impl Leases {
     }
 
     /// The leases that are to be sent now. `reached` says of a session whether its agent is connected; `generation` gives the next number.
-    /// What is returned counts as sent.
+    /// What is returned counts as sent. The first lease of a session is of more than nothing: until there is something for it, it waits.
     pub fn step(&mut self, now: u64, reached: impl Fn(u64) -> bool, mut generation: impl FnMut() -> u64) -> Vec<Grant> {
         let mut grants = Vec::new();
         let mut rises = Vec::new();
@@ -184,6 +184,10 @@ impl Leases {
                 of.left.clear();
             }
             let told = of.told().copied();
+            if told.is_none() && of.target == 0 {
+                // It waits: a lease of nothing would begin nothing.
+                continue;
+            }
             let rate = told.map_or(0, |lease| lease.rate);
             // One that moved tells with its acknowledgement that it has left what it drew on before.
             let moved = !of.left.is_empty() && of.underway.is_empty();
@@ -210,7 +214,7 @@ impl Leases {
             let may = free.fold(of.target, u64::min);
             let is_worth_it = may == of.target || may > rate.saturating_add(of.target / 100 * PART_PERCENT);
             if may <= rate || !is_worth_it {
-                if is_due {
+                if is_due && of.told().is_some() {
                     let of = self.sessions.get_mut(&id).expect("it is one of them");
                     grants.push(of.send(id, rate, now, &mut generation));
                 }

@@ -6,7 +6,7 @@ pub const NAME_MAX: usize = 128;
 pub const PATH_MAX: usize = 4096;
 /// Longest text by people or agents that is kept: reasons, evidence. Bytes; what is longer is cut.
 pub const TEXT_MAX: usize = 512;
-/// Longest text of a network, or of shares. Bytes.
+/// Longest text of a network, of shares, or of bookings. Bytes.
 pub const FILE_TEXT_MAX: usize = 8 << 20;
 /// Transfers that have not ended.
 pub const TRANSFERS_MAX: usize = 100_000;

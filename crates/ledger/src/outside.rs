@@ -31,6 +31,15 @@ pub struct SharesKnown {
     pub half_life_ms: u64,
 }
 
+/// What others have booked of the network.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BookingsKnown {
+    /// The TOML as it was accepted.
+    pub text: String,
+    /// How many there are.
+    pub count: u32,
+}
+
 /// What the order of work needs to know of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClassKnown {

@@ -1,8 +1,10 @@
 //! What each session may send now: sessions as flows of `plan::allot`, and its answer by session.
 //!
 //! A leg counts once beside the legs of its class, by however many sessions it runs: several are put into a class of their own inside it.
-//! Limits from outside lower what the network and its shares allow; hosts with a limit are resources beside links.
+//! Limits from outside lower what the network and its shares allow, and so do bookings for their time ([`Booked`]); hosts with a limit are
+//! resources beside links.
 
+mod booked;
 mod demand;
 mod shortfall;
 
@@ -18,6 +20,7 @@ use plan::allot::{AllotError, Outcome, Snapshot};
 use plan::usage::{URGENT, budget_left};
 use units::{Bytes, Rate};
 
+pub use booked::{Booked, Hold, LEAD_NS, Left};
 pub use demand::{Demand, Measured};
 pub use shortfall::{SHORT_AFTER, Shortfall, Watch};
 
@@ -68,6 +71,8 @@ pub struct Situation<'a> {
     pub down: &'a BTreeSet<LinkIndex>,
     /// Limits from outside; of several on one thing the least counts.
     pub limits: &'a [(Limited, Rate)],
+    /// What bookings leave; a link of which they leave nothing carries nothing.
+    pub booked: &'a [Left],
     /// In any order, each session once.
     pub sessions: &'a [Asked],
 }
@@ -100,8 +105,15 @@ impl Situation<'_> {
         for (of, rate) in self.limits {
             lower(&mut network, &mut shares, *of, *rate);
         }
+        shares.resources.extend(self.booked.iter().map(|left| Beside {
+            name: left.name.clone(),
+            ways: left.ways.clone(),
+            rate: left.rate,
+            grain: Rate::from_bps(1),
+        }));
         shares.flows = self.flows(&mut shares);
-        Snapshot { network, shares, down: self.down.clone() }
+        let down = self.down.union(&booked::closed(self.booked)).copied().collect();
+        Snapshot { network, shares, down }
     }
 
     fn flows(&self, shares: &mut Shares) -> Vec<Flow> {

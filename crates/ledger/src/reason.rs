@@ -224,7 +224,8 @@ impl fmt::Display for Thing {
 }
 
 /// A text, cut to [`TEXT_MAX`] bytes at the end of a character.
-pub(crate) fn cut(text: &str) -> String {
+#[must_use]
+pub fn cut(text: &str) -> String {
     let mut end = text.len().min(TEXT_MAX);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use crate::event::versioned;
 use crate::index::Index;
 use crate::{
-    Agent, ApiToken, Aside, DecodeError, Digest, Endpoint, Enrolment, Event, Limit, LinkTrouble, Moment, NetworkKnown,
-    Resource, Session, SessionId, SharesKnown, Transfer, TransferId, Usage,
+    Agent, ApiToken, Aside, BookingsKnown, DecodeError, Digest, Endpoint, Enrolment, Event, Limit, LinkTrouble, Moment,
+    NetworkKnown, Resource, Session, SessionId, SharesKnown, Transfer, TransferId, Usage,
 };
 
 /// The version of the encoding: the first byte.
@@ -55,6 +55,8 @@ pub struct State {
     pub next_transfer: TransferId,
     /// The least number of the next session.
     pub next_session: SessionId,
+    /// What others have booked.
+    pub bookings: Option<BookingsKnown>,
     /// What follows from all that, so that nothing is searched.
     #[serde(skip)]
     pub(crate) index: Index,
@@ -129,7 +131,8 @@ impl State {
             | Event::LinkUp { .. }
             | Event::LinkUsable { .. }
             | Event::LinkForgotten { .. }
-            | Event::GenerationsReserved { .. } => self.take_site(at, event),
+            | Event::GenerationsReserved { .. }
+            | Event::BookingsSet { .. } => self.take_site(at, event),
             Event::EnrolmentMade { .. }
             | Event::EnrolmentExpired { .. }
             | Event::Enrolled { .. }

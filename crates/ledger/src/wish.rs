@@ -11,8 +11,8 @@ use crate::limits::NAME_MAX;
 
 pub use hosts::{decide, enrol, forget_agent, lost_at_hello, make_enrolment};
 pub use site::{
-    lift_limit, link_down, link_up, make_token, remove_endpoint, reserve_generations, revoke_token, set_endpoint,
-    set_limit, set_network, set_shares,
+    lift_limit, link_down, link_up, make_token, remove_endpoint, reserve_generations, revoke_token, set_bookings,
+    set_endpoint, set_limit, set_network, set_shares,
 };
 pub use steer::{cancel, pause, reclass, resume, set_urgency};
 pub use submit::{Accepted, submit};

@@ -73,7 +73,9 @@ impl Action {
                 TestWhat::Throughput(args) => Action::Test(Box::new(test::Throughput::of(*args, &environment)?)),
             },
             Command::Serve(args) => Action::Serve(serve::Serve::of(args, &environment)?),
-            Command::RunController(args) => Action::RunController(run_controller::RunController::of(*args)?),
+            Command::RunController(args) => {
+                Action::RunController(run_controller::RunController::of(*args, &environment)?)
+            }
             Command::Token(args) => Action::Token(args.what),
             Command::Session(SessionArgs { what }) => Action::Session(session::Session::of(what, &environment)),
             Command::Twin(TwinArgs { what }) => Action::Twin(what),

@@ -30,6 +30,8 @@
 //!
 //! [`Bookings`] are checked: links are in the network, and connected where a booking says `from`; windows are not empty.
 
+mod scale;
+
 use std::ops::Range;
 
 use toml::de::{DeTable, DeValue};
@@ -39,6 +41,8 @@ use crate::network::error::{Fault, thing};
 use crate::network::toml::{Keys, Source, document, written};
 use crate::network::{LinkIndex, Network, NetworkError};
 use crate::scenario::Way;
+
+pub use scale::scaled;
 
 /// Why a file is no list of bookings, with line and thing: of one form with what is said of networks.
 pub type BookingsError = NetworkError;

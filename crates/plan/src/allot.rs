@@ -23,6 +23,7 @@ use crate::graph::{EdgeId, Graph};
 use crate::paths::Path;
 use crate::share::{Allocation, Level, Problem, ResourceId, solve, solve_adaptive};
 
+pub use build::fillable;
 pub use classes::Part;
 pub use effect::{Changed, Effect, changed};
 pub use last::{Last, Path as LastPath, Steps};

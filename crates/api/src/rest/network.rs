@@ -24,6 +24,9 @@ pub struct Link {
     /// How far Longhaul may fill it now, b/s of IP packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark_bps: Option<u64>,
+    /// What others have booked of it now, b/s of IP packets; not there if that is nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub booked_bps: Option<u64>,
     /// What is given out, b/s of IP packets.
     pub allocated_bps: u64,
     /// What Longhaul's sessions measured in the last second, b/s of IP packets.

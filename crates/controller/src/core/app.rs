@@ -145,7 +145,7 @@ fn store_full(why: &str) -> Problem {
 
 /// A mistake of ours, not of the client.
 fn internal(error: &dyn std::error::Error) -> Problem {
-    Problem::new(Kind::Internal, format!("the controller made a mistake: {}", crate::error::chain(error)))
+    Problem::new(Kind::Internal, format!("the controller made a mistake: {}", mover::session::chain(error)))
         .fix("look at the controller's log, and report it")
 }
 
@@ -230,6 +230,16 @@ impl App for Face {
     async fn set_shares(&self, caller: &Caller, toml: String) -> Answer<Accepted> {
         let by = caller.name.clone();
         self.ask(move |core| site::set_shares(core, &by, &toml)).await
+    }
+
+    async fn bookings(&self, _: &Caller) -> Answer<String> {
+        self.look(|core| Ok(core.state.bookings.as_ref().map_or_else(String::new, |bookings| bookings.text.clone())))
+            .await
+    }
+
+    async fn set_bookings(&self, caller: &Caller, toml: String) -> Answer<Accepted> {
+        let by = caller.name.clone();
+        self.ask(move |core| site::set_bookings(core, &by, &toml)).await
     }
 
     async fn classes(&self, _: &Caller) -> Answer<Vec<Class>> {

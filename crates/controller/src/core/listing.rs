@@ -76,7 +76,7 @@ impl Core {
         let directory = listed.directory;
         if !listed.entries.is_empty() {
             if let Err(error) = self.put_page(&listing, legs, listed) {
-                let text = crate::error::chain(&error);
+                let text = mover::session::chain(&error);
                 return self.listing_failed(host, request, api::agent::Cause::Other, &text);
             }
             if let Some(listing) = self.listings.running.get_mut(&request) {
@@ -114,7 +114,7 @@ impl Core {
         let listing = self.listings.running.get(&request).filter(|listing| listing.host == host).cloned();
         let Some(Listing { transfer, source, .. }) = listing else { return };
         self.end_listing(request);
-        let cause = super::sessions::cause(cause);
+        let cause = crate::cause::known(cause);
         self.record_own(Event::ListingFailed { transfer, source, cause, text: text.to_owned() });
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ledger::lease::Leases;
-use ledger::rates::{Asked, Limited, Rates, Situation};
+use ledger::rates::{Asked, Left, Limited, Rates, Situation};
 use ledger::{Event, Mode, Resource, Session, SessionId};
 use plan::allot::Snapshot;
 use tokio::time::Instant;
@@ -27,6 +27,10 @@ pub(crate) struct Planned {
     pub(crate) question: Option<(Snapshot, Vec<Asked>)>,
     /// Its answer.
     pub(crate) rates: Rates,
+    /// What bookings left then.
+    pub(crate) booked: Vec<Left>,
+    /// When they leave something else.
+    booked_until: Option<units::Moment>,
     /// Since when something has changed.
     changed: Option<Instant>,
     last: Option<Instant>,
@@ -49,7 +53,7 @@ impl Planned {
     /// Notes what an event changes.
     pub(super) fn touch(&mut self, event: &Event) {
         match event {
-            Event::NetworkSet { .. } | Event::SharesSet { .. } => {
+            Event::NetworkSet { .. } | Event::SharesSet { .. } | Event::BookingsSet { .. } => {
                 self.world_changed = true;
                 self.dirty();
             }
@@ -67,12 +71,14 @@ impl Planned {
 }
 
 impl Core {
-    /// Plans if something changed, and sends what leases are due.
+    /// Plans if something changed or a booking begins or ends, and sends what leases are due.
     pub(super) fn lease(&mut self) {
         if std::mem::take(&mut self.planned.world_changed) {
             self.read_world();
         }
-        let is_due = self.planned.changed.is_some_and(|since| since.elapsed() >= GATHER)
+        let is_booked = self.planned.booked_until.is_some_and(|until| until <= nanos(self.now()));
+        let is_due = is_booked
+            || self.planned.changed.is_some_and(|since| since.elapsed() >= GATHER)
             || (!self.live.is_empty() && self.planned.last.is_none_or(|last| last.elapsed() >= ANEW));
         if is_due {
             self.plan();
@@ -96,15 +102,13 @@ impl Core {
             *next - 1
         });
         for grant in grants {
-            let is_ready = |live: &super::live::Live| matches!(live.step, Step::Ready { .. });
-            if grant.rate_bps == 0 && self.live.get(&SessionId(grant.session)).is_some_and(is_ready) {
-                // It begins when there is something for it; that it waits is no silence of its agents.
-                self.planned.leases.end(grant.session);
-                self.planned.leases.begin(grant.session);
-                self.heard_of(SessionId(grant.session));
-                continue;
-            }
             self.send_lease(&grant);
+        }
+        // One that is ready begins when there is something for it; that it waits is no silence of its agents.
+        let is_ready = |live: &super::live::Live| matches!(live.step, Step::Ready { .. });
+        let waiting = self.live.iter().filter(|(_, live)| is_ready(live)).map(|(id, _)| *id);
+        for id in waiting.collect::<Vec<_>>() {
+            self.heard_of(id);
         }
     }
 
@@ -119,14 +123,24 @@ impl Core {
     fn plan(&mut self) {
         self.planned.changed = None;
         self.planned.last = Some(Instant::now());
+        self.planned.booked_until = None;
         let Some(world) = self.world.clone() else { return };
+        let now = nanos(self.now());
+        self.planned.booked = world.booked.at(now);
+        self.planned.booked_until = world.booked.change_after(now);
         let asked = self.asked(&world);
         let down = self.down(&world);
         let limits = self.limits(&world);
         let mut shares = self.used_shares(&world);
         self.fix_flexible(&world, &mut shares);
-        let situation =
-            Situation { network: &world.network, shares: &shares, down: &down, limits: &limits, sessions: &asked };
+        let situation = Situation {
+            network: &world.network,
+            shares: &shares,
+            down: &down,
+            limits: &limits,
+            booked: &self.planned.booked,
+            sessions: &asked,
+        };
         let snapshot = situation.snapshot();
         match snapshot.allot() {
             Ok(outcome) => self.planned.rates = Rates::from_outcome(&outcome, &asked),
@@ -207,16 +221,19 @@ impl Core {
     /// The shares with what classes have used by now.
     fn used_shares(&self, world: &World) -> model::shares::Shares {
         let mut shares = (*world.shares).clone();
-        let moment =
-            |at: ledger::Moment| units::Moment::try_from(at.0).unwrap_or(units::Moment::MAX).saturating_mul(1_000_000);
-        shares.now = Some(moment(self.now()));
+        shares.now = Some(nanos(self.now()));
         for class in &mut shares.classes {
             let Some(usage) = self.state.usage.get(&class.name) else { continue };
             class.used = Some(model::shares::Used {
                 bytes: units::Bytes::new(usage.recent_bytes),
-                as_of: Some(moment(usage.as_of)),
+                as_of: Some(nanos(usage.as_of)),
             });
         }
         shares
     }
+}
+
+/// A moment as networks and bookings have it, in ns of Unix time.
+fn nanos(at: ledger::Moment) -> units::Moment {
+    units::Moment::try_from(at.0).unwrap_or(units::Moment::MAX).saturating_mul(1_000_000)
 }

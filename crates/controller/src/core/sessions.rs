@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use api::agent::{Ended, FileDone, How, Lease, Prepared, Progress, Role, Run, Step as LeaseStep, ToAgent};
 use ledger::lease::Grant;
 use ledger::rates::Measured;
-use ledger::{Cause, End, Event, Outcome as SessionOutcome, SessionId, Settled, Verdict};
+use ledger::{Cause, End, Event, Outcome as SessionOutcome, SessionId, Settled, Verdict, cut};
 use tokio::time::Instant;
 
 use super::Core;
@@ -16,8 +16,6 @@ use crate::store::{Outcome, PageId, Settlement};
 
 /// What the mover says where the rate in force limits it.
 const RATE_LIMIT: &str = "rate_limit";
-/// Text of what happened that is kept.
-const TEXT_MAX: usize = 512;
 
 /// Numbers of files of a page in few bytes: a bit for each, from the lowest.
 pub(super) fn pick(numbers: &[u32]) -> Vec<u8> {
@@ -75,7 +73,7 @@ impl Core {
     pub(super) fn did_not_begin(&mut self, host: &str, id: SessionId, cause: api::agent::Cause, text: String) {
         if self.state.sessions.get(&id).is_some_and(|session| session.is_at(host)) {
             let fault = Some(host.to_owned());
-            self.end_session(id, Some(self::cause(cause)), text, fault);
+            self.end_session(id, Some(crate::cause::known(cause)), text, fault);
         }
     }
 
@@ -133,7 +131,7 @@ impl Core {
         let mut names = Vec::new();
         if directory {
             let named = self.stores.files.reader().named(page, &numbers);
-            let named = named.map_err(|error| (Cause::Other, crate::error::chain(&error)))?;
+            let named = named.map_err(|error| (Cause::Other, mover::session::chain(&error)))?;
             names = named.into_iter().map(|file| api::Name(file.name)).collect();
         }
         Ok(Run {
@@ -183,7 +181,7 @@ impl Core {
             if !seen.insert(number) || live.again.contains(&number) {
                 continue;
             }
-            match file.cause.map(cause) {
+            match file.cause.map(crate::cause::known) {
                 None => {
                     let digest = file.digest.as_deref().and_then(unhex);
                     outcomes.push((number, Outcome::Done { digest }));
@@ -222,7 +220,7 @@ impl Core {
             }
             Err(error) => {
                 // The agent is told nothing, so it would not say it again: the session is ended, and what is in place is found there.
-                let text = crate::error::chain(&error);
+                let text = mover::session::chain(&error);
                 self.end_session(id, Some(Cause::Other), format!("the controller's file ledger: {text}"), None);
             }
         }
@@ -231,7 +229,7 @@ impl Core {
     /// A driver says that a session is over.
     pub(super) fn ended(&mut self, id: SessionId, ended: Ended) {
         let outcome = SessionOutcome {
-            cause: ended.cause.map(cause),
+            cause: ended.cause.map(crate::cause::known),
             host: None,
             text: cut(&ended.text),
             bytes_done: ended.bytes_done,
@@ -318,36 +316,6 @@ fn lease(grant: &Grant) -> Lease {
         length_ms: grant.length_ms,
         fall_back_bps: grant.fall_back_bps,
     }
-}
-
-/// The same cause in the words of the ledger.
-pub(super) fn cause(cause: api::agent::Cause) -> Cause {
-    use api::agent::Cause as Said;
-    match cause {
-        Said::NotGranted => Cause::NotGranted,
-        Said::NotFound => Cause::NotFound,
-        Said::Permission => Cause::Permission,
-        Said::Exists => Cause::Exists,
-        Said::NoSpace => Cause::NoSpace,
-        Said::Storage => Cause::Storage,
-        Said::Changed => Cause::Changed,
-        Said::Corrupt => Cause::Corrupt,
-        Said::Network => Cause::Network,
-        Said::Refused => Cause::Refused,
-        Said::Busy => Cause::Busy,
-        Said::Leaving => Cause::Leaving,
-        Said::Stopped => Cause::Stopped,
-        Said::Other => Cause::Other,
-    }
-}
-
-/// A text, cut to [`TEXT_MAX`] bytes at the end of a character.
-fn cut(text: &str) -> String {
-    let mut end = text.len().min(TEXT_MAX);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
 }
 
 /// Bytes of hexadecimal digits.

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, RwLock};
 
+use ledger::rates::Booked;
 use ledger::{Cause, DecodeError, Event, Moment, Rejected, Seen, SessionId, Settled, State};
 use tokio::time::Instant;
 
@@ -205,8 +206,9 @@ impl Core {
         Ok(())
     }
 
-    /// Reads network and shares from the text in the state.
+    /// Reads network, shares and bookings from the text in the state.
     pub(crate) fn read_world(&mut self) {
+        use model::bookings::Bookings;
         use model::network::Network;
         use model::shares::Shares;
         self.planned.dirty();
@@ -214,11 +216,16 @@ impl Core {
         let (Some(network), Some(shares)) = (&self.state.network, &self.state.shares) else { return };
         let read = Network::from_toml(&network.text, "network").and_then(|network| {
             let shares = Shares::from_toml(&shares.text, "shares", &network)?;
-            Ok(World { network: Arc::new(network), shares: Arc::new(shares) })
+            let bookings = self.state.bookings.as_ref().map_or("", |bookings| &bookings.text);
+            let bookings = Bookings::from_toml(bookings, "bookings", &network)?;
+            let booked = Arc::new(Booked::of(&network, &shares, &bookings));
+            Ok(World { network: Arc::new(network), shares: Arc::new(shares), booked })
         });
         match read {
             Ok(world) => self.world = Some(world),
-            Err(error) => tracing::error!(%error, "network and classes do not go together: nothing is given a rate"),
+            Err(error) => {
+                tracing::error!(%error, "network, classes and bookings do not go together: nothing is given a rate")
+            }
         }
     }
 

@@ -36,7 +36,7 @@ impl Core {
             }
         };
         if let Err(error) = done {
-            let text = crate::error::chain(&error);
+            let text = mover::session::chain(&error);
             tracing::error!(error = text, "the file ledger refuses");
             *self.shared.trouble.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(text);
             self.refused_until = Some(tokio::time::Instant::now() + super::REFUSED_PAUSE);

@@ -104,6 +104,8 @@ async fn network<A: App>(call: Call, ask: Ask<'_, A>) -> Answer<Response> {
         Call::SetNetwork => ok(app.set_network(caller, ask.text()?).await),
         Call::Shares => Ok(with(StatusCode::OK, "application/toml", app.shares(caller).await?)),
         Call::SetShares => ok(app.set_shares(caller, ask.text()?).await),
+        Call::Bookings => Ok(with(StatusCode::OK, "application/toml", app.bookings(caller).await?)),
+        Call::SetBookings => ok(app.set_bookings(caller, ask.text()?).await),
         Call::Classes => ok(app.classes(caller).await),
         Call::Links => ok(app.links(caller).await),
         Call::Link => ok(app.link(caller, ask.resource("id")?).await),

@@ -13,7 +13,7 @@ pub enum Deed {
     Transfer,
     /// Puts counters.
     Count,
-    /// Changes endpoints and limits, agents' modes.
+    /// Changes endpoints, limits and bookings, agents' modes.
     Operate,
     /// Lets agents in and throws them out.
     Enrol,

@@ -88,6 +88,8 @@ pub enum Call {
     SetNetwork,
     Shares,
     SetShares,
+    Bookings,
+    SetBookings,
     Classes,
     Links,
     Link,

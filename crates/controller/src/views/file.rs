@@ -9,6 +9,7 @@ use ledger::{PageLeft, Transfer, TransferId};
 
 use super::transfer::wrong_cursor;
 use crate::app::Answer;
+use crate::cause::shown;
 use crate::core::Core;
 use crate::store::{FileRow, PageId, State, StoreError};
 
@@ -66,7 +67,7 @@ pub(crate) fn files(core: &mut Core, id: rest::TransferId, query: &FilesQuery) -
 }
 
 fn unreadable(error: &StoreError) -> Problem {
-    Problem::new(Kind::Internal, format!("the file ledger cannot be read: {}", crate::error::chain(error)))
+    Problem::new(Kind::Internal, format!("the file ledger cannot be read: {}", mover::session::chain(error)))
 }
 
 /// The first page from there on that has a file that is asked for, by the counts of the state: others are not read.
@@ -155,27 +156,7 @@ fn why(text: &str) -> (Option<Cause>, String) {
         if rest.is_empty() { Some(cause.words()) } else { rest.strip_prefix(": ") }
     };
     let found = ledger::Cause::ALL.iter().find_map(|cause| Some((*cause, after(cause)?)));
-    found.map_or((None, text.to_owned()), |(cause, rest)| (Some(shown_cause(cause)), rest.to_owned()))
-}
-
-fn shown_cause(cause: ledger::Cause) -> Cause {
-    use ledger::Cause as Known;
-    match cause {
-        Known::NotGranted => Cause::NotGranted,
-        Known::NotFound => Cause::NotFound,
-        Known::Permission => Cause::Permission,
-        Known::Exists => Cause::Exists,
-        Known::NoSpace => Cause::NoSpace,
-        Known::Storage => Cause::Storage,
-        Known::Changed => Cause::Changed,
-        Known::Corrupt => Cause::Corrupt,
-        Known::Network => Cause::Network,
-        Known::Refused => Cause::Refused,
-        Known::Busy => Cause::Busy,
-        Known::Leaving => Cause::Leaving,
-        Known::Stopped => Cause::Stopped,
-        Known::Other => Cause::Other,
-    }
+    found.map_or((None, text.to_owned()), |(cause, rest)| (Some(shown(cause)), rest.to_owned()))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -199,7 +180,7 @@ mod tests {
     fn causes_are_known_again() {
         for cause in ledger::Cause::ALL {
             let (found, text) = why(&format!("{}: the words", cause.words()));
-            assert_eq!((found, text.as_str()), (Some(shown_cause(cause)), "the words"));
+            assert_eq!((found, text.as_str()), (Some(shown(cause)), "the words"));
         }
         assert_eq!(why("something else"), (None, "something else".to_owned()));
         assert_eq!(why("it failed"), (Some(Cause::Other), "it failed".to_owned()));

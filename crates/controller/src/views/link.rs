@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use api::rest::{self, LinkState, Problem};
+use ledger::rates::{Hold, Left};
 use ledger::{LinkTrouble, Resource};
 use model::network::{LinkIndex, Network};
 use model::scenario::Way;
 use model::shares::Mark;
+use units::Utc;
 
 use super::load::by_way;
 use super::{Load, time};
@@ -98,6 +100,7 @@ fn shown(core: &Core, network: &Network, of: &Direction, load: Load) -> rest::Li
         to: of.to.clone(),
         capacity_bps: direction.rate.map(|rate| rate.bps()),
         mark_bps: fillable(core, of),
+        booked_bps: booked(core, of.link, of.way).map(booked_bps),
         allocated_bps: load.allocated_bps,
         measured_bps: load.measured_bps,
         total_bps: counted.map(|(rate, _)| rate),
@@ -108,13 +111,30 @@ fn shown(core: &Core, network: &Network, of: &Direction, load: Load) -> rest::Li
     }
 }
 
-/// How far all of Longhaul together may fill it, b/s: what the planner has for the link, and for marks that are on it for all work.
+/// How far all of Longhaul together may fill it, b/s: what the planner has for the link, beside what is booked of it, and for marks that are
+/// on it for all work.
 fn fillable(core: &Core, of: &Direction) -> Option<u64> {
     let capacities = &core.planned.rates.capacities;
     let all = |mark: &&Mark| mark.class.is_none() && mark.ways.contains(&(of.link, of.way));
     let marks = core.world.iter().flat_map(|world| world.shares.marks.iter().filter(all));
     let of_marks = marks.filter_map(|mark| capacities.get(&mark_resource(mark, &of.resource)));
-    capacities.get(&of.resource).into_iter().chain(of_marks).min().copied()
+    let beside = booked(core, of.link, of.way).map(|left| left.rate.bps());
+    capacities.get(&of.resource).into_iter().chain(of_marks).copied().chain(beside).min()
+}
+
+/// What bookings left of a direction at the last planning; `None` if nothing is booked of it.
+pub(crate) fn booked(core: &Core, link: LinkIndex, way: Way) -> Option<&Left> {
+    core.planned.booked.iter().find(|left| left.way == Some((link, way)) && !left.holds.is_empty())
+}
+
+fn booked_bps(left: &Left) -> u64 {
+    left.holds.iter().map(|hold| hold.rate_bps).fold(0, u64::saturating_add)
+}
+
+/// A booking that holds something, in words: `40 Gb/s are booked by X until T`.
+pub(crate) fn hold(hold: &Hold) -> String {
+    let rate = super::rate(hold.rate_bps);
+    format!("{rate} are booked by `{}` until {}", hold.name, Utc(hold.window.end()))
 }
 
 /// What the planner calls a mark on a direction.

@@ -183,6 +183,15 @@ impl App for World {
         Ok(Accepted { version: 1, notes: Vec::new() })
     }
 
+    async fn bookings(&self, _: &Caller) -> Answer<String> {
+        Ok("# the bookings\n".to_owned())
+    }
+
+    async fn set_bookings(&self, _: &Caller, toml: String) -> Answer<Accepted> {
+        self.say(format!("bookings of {} bytes", toml.len()));
+        Ok(Accepted { version: 1, notes: Vec::new() })
+    }
+
     async fn classes(&self, _: &Caller) -> Answer<Vec<Class>> {
         Ok(Vec::new())
     }

@@ -53,7 +53,8 @@ fn asked(session: u64, leg: u64, class: usize, from: usize) -> Asked {
 
 fn rates(sessions: &[Asked], limits: &[(Limited, Rate)]) -> BTreeMap<u64, u64> {
     let (network, shares) = files();
-    let situation = Situation { network: &network, shares: &shares, down: &BTreeSet::new(), limits, sessions };
+    let situation =
+        Situation { network: &network, shares: &shares, down: &BTreeSet::new(), limits, booked: &[], sessions };
     let rates = Rates::of(&situation).expect("a problem");
     rates.sessions.iter().map(|(session, rated)| (*session, rated.rate_bps / 1_000_000)).collect()
 }
@@ -88,8 +89,14 @@ fn limits_from_outside_lower_what_there_is() {
 fn a_cut_leaves_a_session_without_a_path() {
     let (network, shares) = files();
     let sessions = [asked(1, 1, 0, 0)];
-    let situation =
-        Situation { network: &network, shares: &shares, down: &[0].into(), limits: &[], sessions: &sessions };
+    let situation = Situation {
+        network: &network,
+        shares: &shares,
+        down: &[0].into(),
+        limits: &[],
+        booked: &[],
+        sessions: &sessions,
+    };
     assert_eq!(Rates::of(&situation).expect("a problem").sessions[&1], Rated::default());
 }
 
@@ -107,9 +114,116 @@ fn marks_of_every_kind_are_lowered() {
             shares: &shares,
             down: &BTreeSet::new(),
             limits: &limits,
+            booked: &[],
             sessions: &sessions,
         };
         let rates = Rates::of(&situation).expect("a problem");
         assert_eq!(rates.sessions[&1].rate_bps, 2_000_000_000, "{most} {together}");
     }
+}
+
+const BOOKINGS: &str = r#"
+[[booking]]
+name = "reprocessing"
+class = "production"
+links = ["rb"]
+from = "r"
+rate = "3 Gb/s"
+start = "2026-03-01T00:00:00Z"
+end = "2026-03-01T06:00:00Z"
+
+[[booking]]
+name = "splice"
+class = "maintenance"
+links = ["rb"]
+start = "2026-03-01T06:00:00Z"
+end = "2026-03-01T07:00:00Z"
+
+[[booking]]
+name = "port"
+resources = ["read"]
+rate = "1.5 Gb/s"
+start = "2026-03-02T00:00:00Z"
+end = "2026-03-02T01:00:00Z"
+
+[[grain]]
+link = "rb"
+rate = "2 Gb/s"
+
+[[resource]]
+name = "read"
+node = "a"
+way = "out"
+rate = "5 Gb/s"
+"#;
+
+/// The first of March 2026, and so many seconds.
+fn at(seconds: i64) -> units::Moment {
+    let day: units::Utc = "2026-03-01T00:00:00Z".parse().expect("a moment");
+    day.0 + seconds * 1_000_000_000
+}
+
+fn rates_at(seconds: i64, sessions: &[Asked]) -> (BTreeMap<u64, u64>, Vec<Left>) {
+    let (network, shares) = files();
+    let bookings = model::bookings::Bookings::from_toml(BOOKINGS, "bookings.toml", &network).expect("bookings");
+    let left = Booked::of(&network, &shares, &bookings).at(at(seconds));
+    let down = BTreeSet::new();
+    let situation = Situation { network: &network, shares: &shares, down: &down, limits: &[], booked: &left, sessions };
+    let rates = Rates::of(&situation).expect("a problem");
+    (rates.sessions.iter().map(|(session, rated)| (*session, rated.rate_bps / 1_000_000)).collect(), left)
+}
+
+#[test]
+fn bookings_leave_less_for_their_time() {
+    let sessions = [asked(1, 1, 0, 0), asked(2, 2, 1, 1)];
+    // 8 Gb/s up to the mark, of which 3 are booked, in steps of 2.
+    let (during, left) = rates_at(3_600, &sessions);
+    assert_eq!(during, [(1, 3000), (2, 1000)].into());
+    let rb = left.iter().find(|left| left.name == "rb r→b beside bookings").expect("it is one");
+    assert_eq!((rb.rate, rb.holds.len(), rb.holds[0].rate_bps), (Rate::gbps(4), 1, 4_000_000_000));
+    assert_eq!((rb.holds[0].name.as_str(), rb.holds[0].window.end()), ("reprocessing", at(6 * 3600)));
+    // It comes down a little before the begin, and not long before. The port limits the first session to 5 Gb/s at all times.
+    assert_eq!(rates_at(-1, &sessions).0, during);
+    assert_eq!(rates_at(-3, &sessions).0, [(1, 5000), (2, 3000)].into());
+    // All of it is booked: nothing leads over it.
+    assert_eq!(rates_at(6 * 3600, &sessions).0, [(1, 0), (2, 0)].into());
+    assert_eq!(rates_at(7 * 3600, &sessions).0, [(1, 5000), (2, 3000)].into());
+    assert_eq!(rates_at(86_400, &sessions).0, [(1, 3500), (2, 4500)].into());
+}
+
+#[test]
+fn a_planning_is_due_when_bookings_begin_and_end() {
+    let (network, shares) = files();
+    let bookings = model::bookings::Bookings::from_toml(BOOKINGS, "bookings.toml", &network).expect("bookings");
+    let booked = Booked::of(&network, &shares, &bookings);
+    let mut now = at(-86_400);
+    let mut changes = Vec::new();
+    while let Some(next) = booked.change_after(now) {
+        let before = booked.at(next - 1);
+        assert_ne!(before, booked.at(next), "nothing changes at {next}");
+        changes.push((next - at(0)) / 1_000_000_000);
+        now = next;
+    }
+    assert_eq!(changes, [-2, 6 * 3600 - 2, 6 * 3600, 7 * 3600, 86_400 - 2, 86_400 + 3600]);
+    assert_eq!(Booked::default().change_after(at(0)), None);
+}
+
+#[test]
+fn a_link_without_a_rate_is_free_or_closed() {
+    let text =
+        NETWORK.replace("ends = [\"r\", \"b\"]\nrate = \"10 Gb/s\"\nhigh_water = \"80 %\"", "ends = [\"r\", \"b\"]");
+    let network = Network::from_toml(&text, "two.toml").expect("a network");
+    let shares = Shares::from_toml(SHARES, "shares.toml", &network).expect("shares");
+    let bookings = model::bookings::Bookings::from_toml(BOOKINGS, "bookings.toml", &network).expect("bookings");
+    let booked = Booked::of(&network, &shares, &bookings);
+    let on_link = |seconds: i64| {
+        booked
+            .at(at(seconds))
+            .into_iter()
+            .filter(|left| left.way.is_some() && !left.holds.is_empty())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(on_link(3_600), [], "3 Gb/s of what has no end");
+    let closed = on_link(6 * 3600);
+    assert!(closed.len() == 2 && closed.iter().all(|left| left.rate.is_zero()), "{closed:?}");
 }

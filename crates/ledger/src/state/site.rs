@@ -1,4 +1,4 @@
-//! The fold of what is around: network, shares, endpoints, API tokens, limits, links, generations.
+//! The fold of what is around: network, shares, bookings, endpoints, API tokens, limits, links, generations.
 
 use crate::cause::doubled;
 use crate::limits::{ENDPOINTS_MAX, FILE_TEXT_MAX, HOLD_MAX_MS, HOLD_MS, LIMITS_MAX, LINKS_MAX, TOKENS_MAX};
@@ -17,6 +17,10 @@ impl State {
             Event::SharesSet { shares, .. } => {
                 need(shares.text.len() <= FILE_TEXT_MAX, || "the text is too long".into())?;
                 self.shares = Some(shares.clone());
+            }
+            Event::BookingsSet { bookings, .. } => {
+                need(bookings.text.len() <= FILE_TEXT_MAX, || "the text is too long".into())?;
+                self.bookings = Some(bookings.clone());
             }
             Event::EndpointSet { name, endpoint } => {
                 let new = !self.endpoints.contains_key(name);

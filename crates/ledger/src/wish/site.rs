@@ -1,7 +1,8 @@
-//! The network, shares, endpoints, API tokens, limits, links, generations.
+//! The network, shares, bookings, endpoints, API tokens, limits, links, generations.
 
 use std::ops::Range;
 
+use model::bookings::Bookings;
 use model::network::{Network, NodeKind};
 use model::shares::Shares;
 
@@ -9,14 +10,14 @@ use crate::limits::{
     ENDPOINT_HOSTS_MAX, ENDPOINTS_MAX, FILE_TEXT_MAX, GENERATION_BLOCK, LIMITS_MAX, LINKS_MAX, PATH_MAX, TOKENS_MAX,
 };
 use crate::{
-    ApiToken, ClassKnown, Digest, Endpoint, Event, Limit, Location, Moment, NetworkKnown, Resource, Role, SharesKnown,
-    State,
+    ApiToken, BookingsKnown, ClassKnown, Digest, Endpoint, Event, Limit, Location, Moment, NetworkKnown, Resource,
+    Role, SharesKnown, State,
 };
 
 use super::hosts::check_host;
 use super::{Kind, Refusal, check_name, need, refuse};
 
-/// A network, if it can be read, has the hosts of all endpoints, and the shares in force fit it.
+/// A network, if it can be read, has the hosts of all endpoints, and the shares and bookings in force fit it.
 ///
 /// # Errors
 /// What is wrong with the text, with its line; or what is missing in it.
@@ -39,6 +40,10 @@ pub fn set_network(state: &State, text: &str, by: &str) -> Result<Vec<Event>, Re
     if let Some(shares) = &state.shares {
         Shares::from_toml(&shares.text, "the shares in force", &network)
             .or_else(|error| refuse(Kind::Conflict, format!("{error}: change the shares first")))?;
+    }
+    if let Some(bookings) = &state.bookings {
+        Bookings::from_toml(&bookings.text, "the bookings in force", &network)
+            .or_else(|error| refuse(Kind::Conflict, format!("{error}: change the bookings first")))?;
     }
     Ok(vec![Event::NetworkSet { network: known, by: by.to_owned() }])
 }
@@ -66,6 +71,23 @@ pub fn set_shares(state: &State, text: &str, by: &str) -> Result<Vec<Event>, Ref
         })?;
     }
     Ok(vec![Event::SharesSet { shares: known, by: by.to_owned() }])
+}
+
+/// What others have booked, in place of all that was booked before.
+///
+/// # Errors
+/// What is wrong with the text, with its line; or that there is no network.
+pub fn set_bookings(state: &State, text: &str, by: &str) -> Result<Vec<Event>, Refusal> {
+    check_text(text)?;
+    let Some(network) = &state.network else {
+        return refuse(Kind::Conflict, "there is no network yet: set it first");
+    };
+    let network =
+        Network::from_toml(&network.text, "the network").or_else(|error| refuse(Kind::Conflict, error.to_string()))?;
+    let bookings =
+        Bookings::from_toml(text, "the bookings", &network).or_else(|error| refuse(Kind::Bad, error.to_string()))?;
+    let count = u32::try_from(bookings.bookings.len()).unwrap_or(u32::MAX);
+    Ok(vec![Event::BookingsSet { bookings: BookingsKnown { text: text.to_owned(), count }, by: by.to_owned() }])
 }
 
 fn known(shares: &Shares, text: &str) -> SharesKnown {

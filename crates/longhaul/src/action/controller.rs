@@ -3,14 +3,18 @@
 mod client;
 mod event;
 mod fleet;
+mod known;
 mod show;
+mod token;
 mod transfer;
 
 use anyhow::Result;
 
 use self::client::Controller;
 pub(crate) use self::client::Lost;
-use crate::args::controller::fleet::{AgentWhat, ClassWhat, EndpointWhat, LimitWhat, TopologyWhat};
+pub(crate) use self::known::{Known, known};
+pub(crate) use self::token::ApiTokens;
+use crate::args::controller::fleet::{AgentWhat, BookingWhat, ClassWhat, EndpointWhat, LimitWhat, TopologyWhat};
 use crate::args::controller::transfer::TransferWhat;
 use crate::args::controller::{ControllerCommand, ReachArgs};
 use crate::environment::Environment;
@@ -75,6 +79,10 @@ fn reach(command: &ControllerCommand) -> &ReachArgs {
             AgentWhat::Rm(args) => &args.reach,
             AgentWhat::Drain(args) | AgentWhat::Pause(args) | AgentWhat::Resume(args) => &args.reach,
             AgentWhat::Status { .. } | AgentWhat::Forget { .. } => unreachable!("they ask this host"),
+        },
+        ControllerCommand::Booking(args) => match &args.what {
+            BookingWhat::Show(args) => &args.reach,
+            BookingWhat::Set(args) => &args.reach,
         },
         ControllerCommand::Endpoint(args) => match &args.what {
             EndpointWhat::Ls(args) => &args.reach,

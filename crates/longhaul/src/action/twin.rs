@@ -3,6 +3,7 @@
 mod convert;
 mod link;
 mod list;
+mod live;
 mod run;
 mod stats;
 mod up;

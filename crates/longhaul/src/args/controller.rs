@@ -1,6 +1,7 @@
 //! Commands that ask a controller.
 
 pub(crate) mod fleet;
+pub(crate) mod token;
 pub(crate) mod transfer;
 
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ pub(crate) enum ControllerCommand {
     Class(fleet::ClassArgs),
     Topology(fleet::TopologyArgs),
     Agent(fleet::AgentArgs),
+    Booking(fleet::BookingArgs),
     Endpoint(fleet::EndpointArgs),
     Limit(fleet::LimitArgs),
     Event(fleet::EventArgs),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use model::scenario::{self, Driver};
+use mover::request::Fingerprint;
 
 const EXAMPLE: &str = "\
 Example:
@@ -111,11 +112,21 @@ pub(crate) struct Which {
 
 /// Bring a network up
 #[derive(Debug, Clone, Args)]
-#[command(after_help = "Example:\n  longhaul twin up transatlantic --scale 1/100")]
+#[command(
+    after_help = "Examples:\n  longhaul twin up transatlantic --scale 1/100\n  longhaul twin up --from https://controller.example.org --scale 1/1000"
+)]
 pub(crate) struct UpArgs {
     /// A network description, or the name of one that comes with Longhaul
-    #[arg(value_name = "FILE")]
-    pub(crate) network: PathBuf,
+    #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
+    pub(crate) network: Option<PathBuf>,
+
+    /// The network of a controller as it is now, with its loads, cuts and bookings: https://HOST or https://HOST:PORT; without URL the environment's LONGHAUL_CONTROLLER
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) from: Option<String>,
+
+    /// With --from: which loads are taken off the rates of links
+    #[arg(long, value_enum, default_value_t = Loads::All, requires = "from")]
+    pub(crate) loads: Loads,
 
     /// Name of the twin; default: that of the network
     #[arg(long, value_name = "NAME")]
@@ -136,6 +147,37 @@ pub(crate) struct UpArgs {
     /// The twin as `ls --json` prints it
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) reach: FromArgs,
+}
+
+/// How the controller of `twin up --from` is reached.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Controller")]
+pub(crate) struct FromArgs {
+    /// File with the API token; else the environment's LONGHAUL_TOKEN
+    #[arg(long, value_name = "FILE", requires = "from")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Fingerprint that it must have, sha256:HEX; nothing is pinned then
+    #[arg(long, value_name = "SHA256", requires = "from")]
+    pub(crate) fingerprint: Option<Fingerprint>,
+
+    /// File of pinned fingerprints; default $XDG_STATE_HOME/longhaul/known_hosts
+    #[arg(long, value_name = "FILE", requires = "from")]
+    pub(crate) known_hosts: Option<PathBuf>,
+}
+
+/// Which loads a twin of a live network has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Loads {
+    /// All that links carry, as counters say, or else as Longhaul's sessions measure
+    All,
+    /// What links carry beside Longhaul's sessions; needs counters
+    Others,
+    /// None
+    None,
 }
 
 /// Run a scenario in a twin of its own: events, programs on hosts, assertions

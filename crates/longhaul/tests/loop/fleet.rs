@@ -189,6 +189,21 @@ impl Fleet {
         command
     }
 
+    /// `twin up` of the controller's network.
+    pub(crate) fn from(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.args([
+            "twin",
+            "up",
+            "--from",
+            &format!("https://{}", self.address),
+            "--fingerprint",
+            &self.fingerprint,
+        ]);
+        command.env("LONGHAUL_TOKEN", &self.token);
+        command
+    }
+
     /// What a command with `--json` says.
     #[track_caller]
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {

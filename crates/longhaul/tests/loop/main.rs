@@ -7,7 +7,10 @@ mod tree;
 #[allow(dead_code, reason = "e2e.rs uses the rest")]
 mod world;
 
+mod bookings;
 mod faults;
 mod fleet;
+mod keep;
+mod live;
 mod shares;
 mod transfers;

@@ -232,7 +232,8 @@ fn filled(most: Most, rate: u64, shares: &Shares) -> u64 {
 }
 
 /// How far a way of a link may be filled: up to its high-water mark, and not with what is kept for traffic at large.
-pub(super) fn fillable(network: &Network, shares: &Shares, link: LinkIndex, rate: u64) -> u64 {
+#[must_use]
+pub fn fillable(network: &Network, shares: &Shares, link: LinkIndex, rate: u64) -> u64 {
     let at_large = shares.at_large.map_or(0, |at_large| at_large.of(rate));
     let marked = network.links[link].high_water_ppm.map_or(rate, |ppm| share_of(rate, ppm));
     marked.min(rate - at_large)

@@ -191,6 +191,9 @@ fn network(core: &Core, event: &Event) -> Option<Told> {
             let text = format!("{} classes, {} marks, by `{by}`", shares.classes.len(), shares.marks.len());
             Some(("shares_set", String::new(), text))
         }
+        Event::BookingsSet { bookings, by } => {
+            Some(("bookings_set", String::new(), format!("{} bookings, by `{by}`", bookings.count)))
+        }
         Event::LimitSet { resource, limit } => {
             let until = limit.until.map(|until| format!(" until {until}")).unwrap_or_default();
             let text = format!("{}{until}, by `{}`: {}", views::rate(limit.rate_bps), limit.by, limit.why);

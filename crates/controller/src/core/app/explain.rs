@@ -6,7 +6,7 @@
 mod planner;
 
 use api::rest::{self, About, Assurance, Explanation, Holder, Problem, Remedy, Wrong};
-use ledger::rates::Shortfall;
+use ledger::rates::{Hold, Left, Shortfall};
 use ledger::{Phase, Reason, Resource, SessionId, Thing, Transfer, TransferId, What};
 
 use crate::app::Answer;
@@ -167,10 +167,13 @@ fn link(core: &Core, id: &str) -> Answer<Facts> {
         let until = limit.until.map(|until| format!(" until {until}")).unwrap_or_default();
         text += &format!("; limited to {} by `{}`{until}: {}", views::rate(limit.rate_bps), limit.by, limit.why);
     }
+    let holds: Vec<Hold> = booked(core, id).map(|left| left.holds.clone()).unwrap_or_default();
+    text.extend(holds.iter().map(|hold| format!("; {} of it", views::hold(hold))));
     let mut told = begun(About::Link, id, text);
     told.until = link.until.or(limit.and_then(|limit| limit.until).map(views::time));
     told.rate_bps = Some(link.allocated_bps);
     told.holders = holders(core, id);
+    told.holders.extend(holds.iter().map(planner::holder));
     if let Some(total) = link.total_bps {
         let rate_bps = total.saturating_sub(link.measured_bps);
         told.holders.push(Holder { holder: "at-large".to_owned(), class: None, rate_bps });
@@ -191,6 +194,13 @@ fn link(core: &Core, id: &str) -> Answer<Facts> {
             .push(Remedy { text: "repair it: it is used again after its hold-down".to_owned(), rate_bps: None });
     }
     Ok(Facts { told, planner: None })
+}
+
+/// What bookings leave of a direction of a link.
+fn booked<'a>(core: &'a Core, id: &str) -> Option<&'a Left> {
+    let (_, directions) = views::directions(core);
+    let of = directions.into_iter().find(|of| of.id == id)?;
+    views::booked(core, of.link, of.way)
 }
 
 /// Who has a part of a direction of a link, by transfer, those who have most first.

@@ -1,4 +1,4 @@
-//! What operators change: network, shares, endpoints, limits, agents, tokens.
+//! What operators change: network, shares, bookings, endpoints, limits, agents, tokens.
 
 use api::agent::Mode;
 use api::rest::{
@@ -47,6 +47,17 @@ pub(super) fn set_shares(core: &mut Core, by: &str, toml: &str) -> Answer<Accept
         }
     }
     core.grant(events)?;
+    Ok(Accepted { version: version(core), notes })
+}
+
+/// What others have booked.
+pub(super) fn set_bookings(core: &mut Core, by: &str, toml: &str) -> Answer<Accepted> {
+    let events = wish::set_bookings(&core.state, toml, by).map_err(|refusal| core.turn_down(&refusal, None))?;
+    core.grant(events)?;
+    let mut notes = Vec::new();
+    if core.state.shares.is_none() {
+        notes.push("there are no classes and marks yet: PUT /shares, before anything is given a rate".to_owned());
+    }
     Ok(Accepted { version: version(core), notes })
 }
 

@@ -89,7 +89,7 @@ fn put(core: &mut Core, transfer: TransferId, legs: usize, pages: Vec<Vec<NewFil
         StoreError::PageExists { .. } => files.delete(transfer.0).and_then(|_| files.put(&pages)),
         error => Err(error),
     });
-    put.map_err(|error| store_full(&crate::error::chain(&error)))
+    put.map_err(|error| store_full(&mover::session::chain(&error)))
 }
 
 fn submission(state: &State, by: &str, request: &TransferRequest, key: Option<(String, Digest)>) -> Answer<Submission> {

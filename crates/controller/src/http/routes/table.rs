@@ -48,6 +48,10 @@ pub const ROUTES: &[Route] = &[
     put("/api/v1/shares", Call::SetShares, "Takes a file of classes and marks", Deed::Govern)
         .takes_toml()
         .answers::<Accepted>(200),
+    get("/api/v1/bookings", Call::Bookings, "Gives the file of what others have booked", Deed::Look).gives_toml(),
+    put("/api/v1/bookings", Call::SetBookings, "Takes a file of what others have booked", Deed::Operate)
+        .takes_toml()
+        .answers::<Accepted>(200),
     get("/api/v1/classes", Call::Classes, "Lists classes of work", Deed::Look).answers::<Vec<Class>>(200),
     get("/api/v1/links", Call::Links, "Lists the directions of links", Deed::Look).answers::<Vec<Link>>(200),
     get("/api/v1/links/{id}", Call::Link, "Shows a direction of a link", Deed::Look).answers::<Link>(200),

@@ -17,8 +17,8 @@ use super::show;
 use super::transfer::tell;
 use crate::args::controller::ControllerCommand;
 use crate::args::controller::fleet::{
-    AgentWhat, AllArgs, ClassWhat, EndpointSetArgs, EndpointWhat, EnrolArgs, ExplainArgs, HostModeArgs, LimitSetArgs,
-    LimitWhat, TopologyWhat,
+    AgentWhat, AllArgs, BookingWhat, ClassWhat, EndpointSetArgs, EndpointWhat, EnrolArgs, ExplainArgs, HostModeArgs,
+    LimitSetArgs, LimitWhat, TopologyWhat,
 };
 use crate::exit::{self, as_usage, usage};
 use crate::output::{note, print};
@@ -32,6 +32,7 @@ pub(super) async fn run(command: ControllerCommand, controller: &Controller) -> 
         ControllerCommand::Class(args) => class(args.what, controller).await,
         ControllerCommand::Topology(args) => topology(args.what, controller).await,
         ControllerCommand::Agent(args) => agent(args.what, controller).await,
+        ControllerCommand::Booking(args) => booking(args.what, controller).await,
         ControllerCommand::Endpoint(args) => endpoint(args.what, controller).await,
         ControllerCommand::Limit(args) => limit(args.what, controller).await,
         ControllerCommand::Explain(args) => explain(&args, controller).await,
@@ -51,22 +52,31 @@ async fn class(what: ClassWhat, controller: &Controller) -> Result<u8> {
 
 async fn topology(what: TopologyWhat, controller: &Controller) -> Result<u8> {
     match what {
-        TopologyWhat::Show(_) => {
-            let bytes = controller.bytes("GET", "/api/v1/network", Content::None, None).await?;
-            if controller.json {
-                let text = String::from_utf8_lossy(&bytes);
-                print(format!("{}\n", json!({ "toml": text })))?;
-            } else {
-                print(bytes)?;
-            }
-            Ok(exit::DONE)
-        }
+        TopologyWhat::Show(_) => show_file("/api/v1/network", controller).await,
         TopologyWhat::Set(args) => set_file("/api/v1/network", &args.file, controller).await,
         TopologyWhat::Links(_) => {
             let links: Vec<Link> = controller.get("/api/v1/links").await?;
             tell(controller, &json!({ "links": links }), || show::links(&links))
         }
     }
+}
+
+async fn booking(what: BookingWhat, controller: &Controller) -> Result<u8> {
+    match what {
+        BookingWhat::Show(_) => show_file("/api/v1/bookings", controller).await,
+        BookingWhat::Set(args) => set_file("/api/v1/bookings", &args.file, controller).await,
+    }
+}
+
+async fn show_file(path: &str, controller: &Controller) -> Result<u8> {
+    let bytes = controller.bytes("GET", path, Content::None, None).await?;
+    if controller.json {
+        let text = String::from_utf8_lossy(&bytes);
+        print(format!("{}\n", json!({ "toml": text })))?;
+    } else {
+        print(bytes)?;
+    }
+    Ok(exit::DONE)
 }
 
 async fn set_file(path: &str, file: &Path, controller: &Controller) -> Result<u8> {

@@ -1,6 +1,6 @@
 //! What a controller says, for people: tables within the columns there are.
 
-use api::rest::{Agent, AgentState, Class, Endpoint, Explanation, File, Limit, Link, Time, Transfer};
+use api::rest::{Agent, AgentState, ApiToken, Class, Endpoint, Explanation, File, Limit, Link, Time, Transfer};
 use units::Rate;
 
 use crate::action::plan::table::table;
@@ -151,6 +151,16 @@ pub(super) fn limits(list: &[Limit]) -> String {
     let head = ["RESOURCE", "RATE", "UNTIL", "BY", "WHY"].map(str::to_owned);
     let row = |l: &Limit| [l.resource.clone(), rate(l.rate_bps), seconds(l.until), l.by.clone(), l.why.clone()];
     lines(head, list.iter().map(row), [false, true, false, false, false])
+}
+
+/// Tokens of the API.
+pub(super) fn tokens(list: &[ApiToken]) -> String {
+    let head = ["TOKEN", "ROLE", "FOR", "EXPIRES"].map(str::to_owned);
+    let row = |t: &ApiToken| {
+        let expires = t.expires_at.map_or_else(|| "never".to_owned(), seconds);
+        [t.name.clone(), words(&t.role), t.collaboration.clone().unwrap_or_else(|| "-".to_owned()), expires]
+    };
+    lines(head, list.iter().map(row), [false; 4])
 }
 
 /// Why something is as it is. Texts are wrapped, not cut.

@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
+use crate::args::run_controller::ControllerWhat;
 use crate::args::{Args, Command};
 use crate::exit;
 
@@ -72,8 +73,14 @@ async fn request(stream: &mut (impl AsyncReadExt + Unpin)) -> String {
 async fn run(fake: &Fake, line: &str) -> Result<u8> {
     let words = std::iter::once("longhaul").chain(line.split(' ')).chain(["--controller", &fake.url]);
     let environment = Environment { token: Some("secret".to_owned()), ..Environment::default() };
-    let Command::Controller(command) = Args::try_parse_from(words).unwrap().command else { panic!("{line}") };
-    Asking::of(command, &environment)?.ask().await
+    match Args::try_parse_from(words).unwrap().command {
+        Command::Controller(command) => Asking::of(command, &environment)?.ask().await,
+        Command::RunController(args) => match args.what {
+            Some(ControllerWhat::Token(args)) => ApiTokens::of(args.what, &environment)?.ask().await,
+            _ => panic!("{line}"),
+        },
+        _ => panic!("{line}"),
+    }
 }
 
 fn transfer(state: &str) -> Value {
@@ -213,6 +220,26 @@ async fn every_command_asks_for_what_it_says() {
             vec!["PUT /api/v1/limits/ana:forward - {\"rate_bps\":40000000000,\"for_seconds\":7200,\"why\":\"x\"}"],
         ),
         ("limit lift a/b", vec![(200, json!(null))], vec!["DELETE /api/v1/limits/a%2Fb - "]),
+        (
+            "controller token new alice --role submitter --collaboration cms --expires 2d",
+            vec![(201, json!({"name": "alice", "token": "x", "expires_at": "2026-03-01T06:00:00Z"}))],
+            vec![
+                "POST /api/v1/tokens - {\"name\":\"alice\",\"role\":\"submitter\",\"collaboration\":\"cms\",\"good_seconds\":172800}",
+            ],
+        ),
+        (
+            "controller token ls",
+            vec![(
+                200,
+                json!([{"name": "alice", "role": "submitter", "collaboration": "cms"}, {"name": "noc", "role": "operator"}]),
+            )],
+            vec!["GET /api/v1/tokens - "],
+        ),
+        (
+            "controller token revoke alice a/b",
+            vec![(204, json!(null)), (204, json!(null))],
+            vec!["DELETE /api/v1/tokens/alice - ", "DELETE /api/v1/tokens/a%2Fb - "],
+        ),
         ("explain link ana:forward", vec![(200, explanation)], vec!["GET /api/v1/explain/link/ana:forward - "]),
     ];
     for (line, answers, expected) in cases {

@@ -1,4 +1,4 @@
-//! `longhaul agent`, `class`, `topology`, `endpoint`, `limit`, `event`, `explain`.
+//! `longhaul agent`, `class`, `topology`, `booking`, `endpoint`, `limit`, `event`, `explain`.
 
 use std::path::PathBuf;
 
@@ -47,6 +47,25 @@ pub(crate) enum TopologyWhat {
     /// List the directions of links with marks and loads
     #[command(after_help = "Example:\n  longhaul topology links")]
     Links(AllArgs),
+}
+
+/// What others have booked of the network, which is not given out for its time: show, set
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "Example:\n  longhaul booking set bookings.toml")]
+pub(crate) struct BookingArgs {
+    #[command(subcommand)]
+    pub(crate) what: BookingWhat,
+}
+
+/// What is done with bookings.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum BookingWhat {
+    /// Print the file of what is booked (TOML), as `longhaul plan` reads it
+    #[command(after_help = "Example:\n  longhaul booking show > bookings.toml")]
+    Show(AllArgs),
+    /// Give the controller a file of what is booked (TOML), in place of all that was booked before
+    #[command(after_help = "Example:\n  longhaul booking set bookings.toml")]
+    Set(FileArgs),
 }
 
 /// Agents: those of a controller, and the one on this host

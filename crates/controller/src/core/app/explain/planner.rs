@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use api::rest::{self, Explanation, Holder};
 use ledger::SessionId;
-use ledger::rates::Asked;
+use ledger::rates::{Asked, Hold, Left};
 use model::scenario::Way;
 use plan::allot::{Held, Of, Outcome, Remedy, Snapshot};
 use plan::share::ResourceId;
@@ -31,6 +31,7 @@ pub(super) enum Asks {
 pub(super) struct Planner {
     snapshot: Snapshot,
     asked: Vec<Asked>,
+    booked: Vec<Left>,
     asks: Asks,
 }
 
@@ -38,7 +39,7 @@ impl Planner {
     /// The last question; `None` if there was none.
     pub(super) fn of(core: &Core, asks: Asks) -> Option<Planner> {
         let (snapshot, asked) = core.planned.question.clone()?;
-        Some(Planner { snapshot, asked, asks })
+        Some(Planner { snapshot, asked, booked: core.planned.booked.clone(), asks })
     }
 
     /// Adds what the planner says.
@@ -88,7 +89,7 @@ impl Planner {
         let rate = views::rate(rate);
         told.text += &match held {
             Held::HasAll => format!("; {who}: {rate}, all that hosts, grants and what was measured let it ask for"),
-            Held::NoPath => format!("; {who}: no path that is up leads there"),
+            Held::NoPath => format!("; {who}: no path that is up leads there{}", self.closed()),
             Held::Back(by) => {
                 let mut names: Vec<String> = by.iter().flatten().map(|of| self.named(outcome, *of).0).collect();
                 names.dedup();
@@ -100,6 +101,10 @@ impl Planner {
             && told.resource.is_none()
         {
             self.holds(outcome, *first, told);
+            for left in self.booked_of(outcome, *first) {
+                told.text +=
+                    &left.holds.iter().map(|hold| format!("; {} of it", views::hold(hold))).collect::<String>();
+            }
         }
         let Some(first) = flows.first() else { return };
         for remedy in outcome.why(*first).remedies {
@@ -119,8 +124,9 @@ impl Planner {
                 )
             }
             Remedy::Raise { raise, also, .. } => {
-                let one = |(of, to): &(ResourceId, u64)| {
-                    format!("raise {} to {}", self.named(outcome, *of).0, views::rate(*to))
+                let one = |(of, to): &(ResourceId, u64)| match self.named(outcome, *of) {
+                    (name, "booked") => format!("have less booked, so that {name} is {}", views::rate(*to)),
+                    (name, _) => format!("raise {name} to {}", views::rate(*to)),
                 };
                 let mut text = raise.iter().map(one).collect::<Vec<_>>().join(" and ");
                 if !also.is_empty() {
@@ -143,7 +149,10 @@ impl Planner {
             }
             Of::Mark(..) => (resource.name.clone(), "mark"),
             Of::Class(_) => (resource.name.clone(), "class"),
-            Of::Beside(_) => (resource.name.clone(), "limit"),
+            Of::Beside(_) => {
+                let is_booked = self.booked.iter().any(|left| left.name == resource.name && !left.holds.is_empty());
+                (resource.name.clone(), if is_booked { "booked" } else { "limit" })
+            }
             Of::Flow(_) => (resource.name.clone(), "session"),
         }
     }
@@ -162,6 +171,26 @@ impl Planner {
             let asked = self.asked.get(flow)?;
             Some((asked.leg.0, shares.classes.get(asked.class)?.name.clone(), rate))
         }));
+        for hold in self.booked_of(outcome, of).flat_map(|left| &left.holds) {
+            told.holders.push(holder(hold));
+            let ends = rest::Time(hold.window.end());
+            told.until = Some(told.until.map_or(ends, |until| until.min(ends)));
+        }
+    }
+
+    /// What bookings left, if this is that.
+    fn booked_of(&self, outcome: &Outcome<'_>, of: ResourceId) -> impl Iterator<Item = &Left> {
+        let name = &outcome.setup.resources[of as usize].name;
+        self.booked.iter().filter(move |left| left.name == *name)
+    }
+
+    /// The bookings that have all of a link.
+    fn closed(&self) -> String {
+        let all = self.booked.iter().filter(|left| left.rate.is_zero() && left.way.is_some());
+        let mut told: Vec<String> = all.flat_map(|left| &left.holds).map(views::hold).collect();
+        told.sort();
+        told.dedup();
+        told.iter().take(REASONS_MAX).map(|hold| format!("; {hold}")).collect()
     }
 
     fn class(&self, outcome: &Outcome<'_>, name: &str, told: &mut Explanation) {
@@ -196,6 +225,11 @@ impl Planner {
             }
         }
     }
+}
+
+/// A booking beside the transfers that share a resource.
+pub(super) fn holder(hold: &Hold) -> Holder {
+    Holder { holder: format!("booking `{}`", hold.name), class: Some(hold.class.clone()), rate_bps: hold.rate_bps }
 }
 
 /// Rates of sessions by transfer, those who have most first, at most [`HOLDERS_MAX`].

@@ -76,6 +76,65 @@ async fn a_moving_transfer_is_held_back_by_its_mark() {
     assert_eq!((agent.sessions.len(), agent.rate_bps, agent.sessions[0].sends), (1, 1_000_000_000, true));
 }
 
+/// A booking of 5 Gb/s of the 8 Gb/s of the ocean, from long ago until so many seconds from now.
+fn booking(seconds: i64) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is later");
+    let end = units::Utc((i64::try_from(now.as_secs()).expect("it is not far") + seconds) * 1_000_000_000);
+    format!(
+        "[[booking]]\nname = \"reprocessing\"\nlinks = [\"ocean\"]\nrate = \"5 Gb/s\"\nstart = \"2026-03-01T00:00:00Z\"\nend = \"{end}\"\n"
+    )
+}
+
+/// The rate of the next lease that an agent is told.
+async fn leased(agent: &mut Agent) -> u64 {
+    loop {
+        if let ToAgent::Lease(told) = agent.hears().await {
+            return told.lease.rates[0].rate_bps;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_others_have_booked_is_not_given_out() {
+    let world = World::set_up().await;
+    let (id, mut a, _b) = moving(&world).await;
+    let set = world.face.set_bookings(&world.me, booking(3_600)).await.expect("bookings");
+    assert_eq!(set.notes, Vec::<String>::new());
+    assert_eq!(leased(&mut a).await, 3_000_000_000, "what the booking leaves of the ocean");
+    let why = world.why(About::Transfer, &id.to_string()).await;
+    assert!(why.text.contains("5 Gb/s are booked by `reprocessing` until 20"), "{}", why.text);
+    let resource = why.resource.as_ref().expect("something holds it back");
+    assert_eq!((resource.kind.as_str(), resource.capacity_bps), ("booked", Some(3_000_000_000)), "{}", why.text);
+    assert!(why.holders.iter().any(|of| of.holder == "booking `reprocessing`" && of.rate_bps == 5_000_000_000));
+    assert!(why.until.is_some() && why.remedies.iter().any(|remedy| remedy.text.contains("less booked")), "{why:?}");
+    for way in ["ocean:forward", "ocean:backward"] {
+        let link = world.face.link(&world.me, way).await.expect("a link");
+        assert_eq!((link.booked_bps, link.mark_bps), (Some(5_000_000_000), Some(3_000_000_000)));
+        let why = world.why(About::Link, way).await;
+        assert!(why.text.contains("5 Gb/s are booked by `reprocessing`"), "{}", why.text);
+    }
+    // The end of a booking is an occasion to plan, without anybody asking.
+    world.face.set_bookings(&world.me, booking(2)).await.expect("bookings");
+    let begun = std::time::Instant::now();
+    while leased(&mut a).await == 3_000_000_000 {}
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert_eq!(world.face.link(&world.me, "ocean:forward").await.expect("a link").booked_bps, None);
+    // What is not in the network is not booked, and a network keeps what is booked.
+    let strange = booking(60).replace("ocean", "sea");
+    assert_eq!(kind(world.face.set_bookings(&world.me, strange).await), Kind::Invalid);
+    world.face.set_bookings(&world.me, booking(60)).await.expect("bookings");
+    let other = NETWORK.replace("\"ocean\"", "\"strait\"");
+    let shares = SHARES.split("[[mark]]").next().expect("classes").to_owned();
+    world.face.set_shares(&world.me, shares).await.expect("shares");
+    let refused = world.face.set_network(&world.me, other).await.expect_err("it has no ocean");
+    assert!(refused.detail.contains("change the bookings first"), "{}", refused.detail);
+    // They are in the log.
+    let text = world.face.bookings(&world.me).await.expect("a text");
+    let world = world.again().await;
+    assert_eq!(world.face.bookings(&world.me).await.expect("a text"), text);
+    assert_eq!(world.face.link(&world.me, "ocean:forward").await.expect("a link").booked_bps, Some(5_000_000_000));
+}
+
 #[tokio::test]
 async fn a_waiting_transfer_says_for_what() {
     let world = World::set_up().await;

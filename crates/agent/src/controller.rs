@@ -23,6 +23,7 @@ mod link;
 pub mod listing;
 mod order;
 pub mod outbox;
+mod probe;
 mod report;
 mod session;
 pub mod state;
@@ -34,7 +35,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use api::agent::{Cause, FromAgent, Mode, ModeSet, SESSIONS_MAX};
+use api::agent::{Cause, FromAgent, Mode, ModeSet, Probe, SESSIONS_MAX};
 use mover::request::{Fingerprint, Hooks, Limits};
 use mover::server::{Counters, Identity, ServeLimits};
 use service::StateError;
@@ -128,6 +129,8 @@ pub struct Site {
     streams: Arc<Semaphore>,
     /// Counts decisions of the operator that end a connection.
     dropped: watch::Sender<u64>,
+    /// The paths to ask and answer over, as the controller said last.
+    probes: watch::Sender<Vec<Probe>>,
 }
 
 /// What is left to sessions that others drive, and what an agent drives itself.
@@ -177,13 +180,17 @@ impl Site {
             sessions: Mutex::default(),
             streams: Arc::new(Semaphore::new(setup.fixed.bounds.streams)),
             dropped: watch::Sender::new(0),
+            probes: watch::Sender::new(Vec::new()),
             fixed: setup.fixed,
         }))
     }
 
     /// Connects and does what is asked, until told to stop; then sessions end in good order, and that is told.
     pub async fn run(self: Arc<Site>, stop: watch::Receiver<Stop>) {
-        link::run(self, stop).await;
+        tokio::select! {
+            () = link::run(self.clone(), stop) => {}
+            () = probe::run(self.clone(), self.probes.subscribe()) => {}
+        }
     }
 
     /// The tokens of prepared sessions, for the data port.

@@ -10,6 +10,10 @@
 //! A **session** is one run of a mover between two hosts for one leg of a transfer. Its number is the controller's. One of the two agents
 //! is asked to [`ToAgent::Prepare`] (it listens and makes a token for this session and nothing else), the other to [`ToAgent::Run`]
 //! (it connects and drives). The driver reports; rates are leases ([`Lease`]) given to the driver.
+//!
+//! Where the other host has several addresses that are liked in order ([`Run::in_order`]), each with one of this host, they are paths:
+//! the session goes over the first, and over another when [`ToAgent::Path`] says so or nothing comes back. Agents ask each other over
+//! paths by UDP ([`Probe`]), and tell what becomes of that ([`FromAgent::Paths`]).
 
 use std::net::SocketAddr;
 
@@ -36,6 +40,10 @@ pub const PAGES_AHEAD: u32 = 2;
 pub const STEPS_MAX: usize = 64;
 /// Sessions that an agent drives at once.
 pub const SESSIONS_MAX: usize = 256;
+/// Paths that an agent asks over, or answers on, at once.
+pub const PROBES_MAX: usize = 512;
+/// Between two questions over a path, ms: with an answer of the same size, 64 bytes of UDP, 18 kb/s at most.
+pub const PROBE_EACH_MS: u64 = 100;
 
 /// What an agent says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -59,6 +67,11 @@ pub enum FromAgent {
     Progress(Progress),
     /// Files of a session that are finished.
     Files(Files),
+    /// What became of questions over paths: those of which that changed, and now and then all.
+    Paths {
+        /// At most [`PROBES_MAX`].
+        paths: Vec<PathNews>,
+    },
     /// A session has ended; no more is said of it.
     Ended(Ended),
     /// Nothing else to say.
@@ -93,6 +106,13 @@ pub enum ToAgent {
     Run(Box<Run>),
     /// A new allocation for a session.
     Lease(LeaseFor),
+    /// All paths over which to ask, or to answer; those of before that are not among them are over.
+    Probes {
+        /// At most [`PROBES_MAX`].
+        probes: Vec<Probe>,
+    },
+    /// A session is to go over another one of its paths.
+    Path(SessionPath),
     /// Asks to end a session in good order: what is finished stays.
     Stop {
         /// The session.
@@ -155,6 +175,77 @@ pub struct Inventory {
     /// Greatest rate of a session, b/s of IP packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
+    /// The UDP port from which it asks and at which it answers over paths; `None` if it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe_port: Option<u16>,
+}
+
+/// A path over which a host asks another whether it is there, each [`PROBE_EACH_MS`].
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// The controller's number of the path.
+    pub path: u64,
+    /// Of the path: with it both know each other's words again. 64 hexadecimal digits.
+    pub key: String,
+    /// This host's address.
+    pub here: std::net::IpAddr,
+    /// The other host's address and port.
+    pub there: SocketAddr,
+    /// This host asks; else it answers.
+    pub asks: bool,
+}
+
+impl std::fmt::Debug for Probe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut shown = f.debug_struct("Probe");
+        shown.field("path", &self.path).field("here", &self.here).field("there", &self.there);
+        shown.field("asks", &self.asks).finish_non_exhaustive()
+    }
+}
+
+/// What became of the questions over a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathNews {
+    /// Of [`Probe`].
+    pub path: u64,
+    /// How it is.
+    pub state: PathState,
+    /// Smoothed round trip, µs; 0 if none is known.
+    #[serde(default)]
+    pub rtt_us: u64,
+    /// Questions since the path was named.
+    #[serde(default)]
+    pub asked: u64,
+    /// Of these, answers that came in time or late.
+    #[serde(default)]
+    pub answered: u64,
+}
+
+/// How a path is, by the answers to questions over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PathState {
+    /// They come.
+    Answering,
+    /// They came, and then three in a row did not.
+    Suspect,
+    /// None ever came: that says nothing of links, as a filter may drop them.
+    Silent,
+}
+
+/// The path that a session is to go over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionPath {
+    /// The session.
+    pub session: u64,
+    /// One of [`Run::addresses`].
+    pub to: SocketAddr,
+    /// The one of [`Run::bind`] that belongs to it, if any does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<std::net::IpAddr>,
+    /// Nothing comes back over the path so far: what is on its way there is sent again over this one.
+    #[serde(default)]
+    pub is_cut: bool,
 }
 
 /// A network interface.
@@ -395,6 +486,9 @@ pub struct Run {
     /// Addresses of this host to connect from; empty for the kernel's choice.
     #[serde(default)]
     pub bind: Vec<std::net::IpAddr>,
+    /// The addresses are paths, each from the one of `bind` at its place: only the first that is good is used. Else all are.
+    #[serde(default)]
+    pub in_order: bool,
     /// Names beneath the source, at most [`PAGE_MAX`]; empty for the one file that the paths name. `there` (or `here`) is then the
     /// directory or the file's own new path.
     pub names: Vec<Name>,

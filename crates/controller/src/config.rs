@@ -9,10 +9,14 @@
 //!
 //! [metrics]
 //! open = true
+//!
+//! [paths]
+//! hold = "60 s"
 //! ```
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 use service::config::Source;
@@ -67,6 +71,8 @@ pub struct Config {
     pub(crate) shares: Option<Text>,
     pub(crate) bookings: Option<Text>,
     pub(crate) open_metrics: bool,
+    /// How long a link is held down the first time that it fails.
+    pub(crate) hold: Duration,
     pub(crate) ready_file: Option<PathBuf>,
 }
 
@@ -81,6 +87,8 @@ struct Raw {
     bookings: Option<Spanned<PathBuf>>,
     #[serde(default)]
     metrics: RawMetrics,
+    #[serde(default)]
+    paths: RawPaths,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -88,6 +96,12 @@ struct Raw {
 struct RawMetrics {
     #[serde(default)]
     open: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawPaths {
+    hold: Option<Spanned<String>>,
 }
 
 /// A value of the command line or of the file, with where it stands.
@@ -182,10 +196,23 @@ fn check(raw: Raw, source: &Source<'_>, over: Overrides, environment: &Environme
         shares: shares.map(|given| read(&given, source)).transpose()?,
         bookings: bookings.map(|given| read(&given, source)).transpose()?,
         open_metrics: raw.metrics.open,
+        hold: hold(raw.paths.hold.as_ref(), source)?,
         ready_file: over.ready_file,
     };
     config.check_world()?;
     Ok(config)
+}
+
+/// The first hold-down of a link: 1 s to an hour, for as long as its flaps may double it.
+fn hold(written: Option<&Spanned<String>>, source: &Source<'_>) -> Result<Duration, ConfigError> {
+    const MOST: Duration = Duration::from_millis(ledger::limits::HOLD_MAX_MS);
+    let Some(written) = written else { return Ok(Duration::from_millis(ledger::limits::HOLD_MS)) };
+    let error = |text: String| source.error("paths.hold", written.span(), text);
+    let span: units::Span = written.get_ref().parse().map_err(|wrong: units::ParseError| error(wrong.to_string()))?;
+    match span.get() {
+        hold if (Duration::from_secs(1)..=MOST).contains(&hold) => Ok(hold),
+        _ => Err(error("a link is held down for 1 s to 1 h at first: write for example \"60 s\"".to_owned())),
+    }
 }
 
 fn read(given: &Given<PathBuf>, source: &Source<'_>) -> Result<Text, ConfigError> {
@@ -251,6 +278,8 @@ mod tests {
         let error = |text: &str| parse(text, Overrides::default()).expect_err("it is wrong").to_string();
         assert!(error("listen = 4811").starts_with("c.toml:1:10: listen"), "{}", error("listen = 4811"));
         assert!(error("\nlisten = \"here\"").starts_with("c.toml:2:10: listen: it is no address and port: write"));
+        assert!(error("[paths]\nhold = \"0 s\"").starts_with("c.toml:2:8: paths.hold: a link is held down for 1 s"));
+        assert!(error("[paths]\nhold = \"5\"").starts_with("c.toml:2:8: paths.hold: "));
         assert!(error("listne = \"x\"").contains("listne"));
         assert!(error("store = \"mysql://x\"").contains("c.toml:1:9: store"));
         assert!(error("network = \"/nowhere/n.toml\"").contains("cannot read /nowhere/n.toml"));

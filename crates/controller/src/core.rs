@@ -11,7 +11,9 @@ mod clock;
 mod listing;
 mod live;
 mod paths;
+mod probing;
 mod rates;
+mod routes;
 mod sessions;
 mod start;
 mod work;
@@ -114,6 +116,10 @@ pub(crate) struct Core {
     /// Sessions that run or begin.
     pub(crate) live: BTreeMap<SessionId, Live>,
     listings: Listings,
+    /// What is found of paths once.
+    known: routes::Known,
+    /// Questions over paths.
+    probing: probing::Probing,
     unfinished: Unfinished,
     /// `None` until there is a network and classes.
     pub(crate) world: Option<World>,
@@ -132,6 +138,14 @@ pub(crate) struct Core {
     pub(crate) desk: app::Desk,
 }
 
+/// Sleeps until then; for ever without a time.
+async fn past(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
 impl Core {
     /// Runs until told to stop; what came before that is done.
     pub(crate) async fn run(
@@ -144,10 +158,12 @@ impl Core {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
             let mut is_tick = false;
+            let name_at = self.probing.name_at().filter(|_| self.refused_until.is_none());
             tokio::select! {
                 Some(ask) = asks.recv() => ask(&mut self),
                 Some(message) = heard.recv() => self.hear(message),
                 _ = tick.tick() => is_tick = true,
+                () = past(name_at) => {}
                 _ = stop.wait_for(|stop| *stop) => break,
             }
             for _ in 0..TURN_MAX {
@@ -160,6 +176,7 @@ impl Core {
             if is_tick {
                 self.look();
             }
+            self.name_due();
             self.lease();
             self.commit();
         }
@@ -173,6 +190,11 @@ impl Core {
         if let Err(error) = self.stores.archive.flush() {
             tracing::warn!(error = &error as &dyn std::error::Error, "samples of the last minute are lost");
         }
+    }
+
+    /// How long a link is held down the first time that it fails.
+    pub(crate) fn hold_down(&mut self, first: std::time::Duration) {
+        self.probing.set_hold(first);
     }
 
     /// What time it is for events.
@@ -220,6 +242,7 @@ impl Core {
             return;
         }
         self.refused_until = None;
+        self.look_at_paths();
         let actions = ledger::due(&self.state, &self.seen, self.now());
         for Action { what, reason } in actions.into_iter().take(ACTIONS_MAX) {
             tracing::debug!(?what, %reason, "due");

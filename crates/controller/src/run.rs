@@ -100,6 +100,7 @@ pub async fn run(config: Config, stop: watch::Receiver<Stop>) -> Result<(), Cont
     let fingerprint = Fingerprint::of(&identity.certificate);
     let admin = admin_token(&dir)?;
     let mut core = crate::core::open(&config.store)?;
+    core.hold_down(config.hold);
     set_up(&mut core, &config, &admin)?;
     let listening = |source| ControllerError::Listen { address: config.listen.address, source };
     let (socket, bound) = bind(config.listen).map_err(listening)?;

@@ -308,6 +308,13 @@ pub enum Event {
         /// Who set it.
         by: String,
     },
+    /// A link that was found down is to be held down for another time than usual.
+    LinkHeld {
+        /// Which.
+        link: String,
+        /// After its first good probe, ms: 1 to [`crate::limits::HOLD_MAX_MS`].
+        hold_ms: u64,
+    },
 }
 
 impl Event {
@@ -354,6 +361,7 @@ impl Event {
             Event::Forgotten { .. } => "forgotten",
             Event::KeyExpired { .. } => "key_expired",
             Event::BookingsSet { .. } => "bookings_set",
+            Event::LinkHeld { .. } => "link_held",
         }
     }
 }

@@ -20,6 +20,7 @@
 mod access;
 mod action;
 mod cause;
+pub mod cuts;
 mod due;
 mod event;
 mod host;

@@ -128,6 +128,7 @@ impl State {
             | Event::LimitSet { .. }
             | Event::LimitLifted { .. }
             | Event::LinkDown { .. }
+            | Event::LinkHeld { .. }
             | Event::LinkUp { .. }
             | Event::LinkUsable { .. }
             | Event::LinkForgotten { .. }

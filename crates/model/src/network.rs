@@ -19,6 +19,7 @@ mod shipped;
 pub(crate) mod toml;
 mod topohub;
 
+use core::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -240,4 +241,7 @@ pub struct Path {
     pub to: NodeIndex,
     /// Its links in turn, all of them, from the one end to the other.
     pub links: Vec<LinkIndex>,
+    /// The addresses at its one and its other end between which packets take it: the network routes them so. `None` where that is not
+    /// known, and hosts cannot choose it.
+    pub addresses: Option<[IpAddr; 2]>,
 }

@@ -106,7 +106,9 @@ fn network() -> impl Strategy<Value = Network> {
                 let ends = |n: usize| network.nodes[n].kind == NodeKind::Host;
                 if ends(link.from) && ends(link.to) {
                     let (from, to, name) = (link.from, link.to, format!("p{index}"));
-                    network.paths.push(Path { name, from, to, links: vec![index] });
+                    let ip = |end: usize| std::net::IpAddr::from([10, end as u8, 0, index as u8]);
+                    let addresses = (index % 2 == 0).then(|| [ip(from), ip(to)]);
+                    network.paths.push(Path { name, from, to, links: vec![index], addresses });
                 }
                 network.links.push(link);
             }

@@ -72,6 +72,7 @@ name = "first"
 from = "a"
 to = "b"
 links = ["ar1", "ocean-1", "r2b"]
+addresses = ["2001:db8::1", "2001:db8:1::1"]
 "#;
 
 #[test]
@@ -109,6 +110,8 @@ fn everything_that_can_be_said_is_read() {
     assert_eq!(network.links[3].forward.delay, Duration::from_micros(490));
     assert_eq!(network.links[3].forward.queue, Some(QueueLimit::Packets(1000)));
     assert_eq!((network.paths[0].from, network.paths[0].to, &network.paths[0].links[..]), (0, 1, &[0, 1, 3][..]));
+    let ip = |text: &str| text.parse::<std::net::IpAddr>().unwrap();
+    assert_eq!(network.paths[0].addresses, Some([ip("2001:db8::1"), ip("2001:db8:1::1")]));
 
     assert_eq!(Network::from_toml(&network.to_toml(), "again").unwrap(), network);
 }
@@ -301,6 +304,30 @@ fn a_refusal_names_file_line_thing_and_the_way_out() {
         (
             "P from = \"cern\"\nto = \"q\"\nlinks = [\"ac\", \"aq\"]",
             "x.toml:19: path `p`: link `ac` leads to host `a`: hosts do not forward",
+        ),
+        (
+            "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.1\"]",
+            "x.toml:20: path `p`: addresses: a path has two, at its `from` and at its `to`, not 1",
+        ),
+        (
+            "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.1\",\n\"cern\"]",
+            "x.toml:21: path `p`: addresses: write IPv4 or IPv6 addresses such as `[\"192.0.2.1\", \"192.0.2.9\"]`",
+        ),
+        (
+            "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.1\", \"2001:db8::1\"]",
+            "x.toml:15: path `p`: addresses: 192.0.2.1 and 2001:db8::1: write two of one family, that of each end",
+        ),
+        (
+            "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.1\", \"0.0.0.0\"]",
+            "x.toml:15: path `p`: addresses: 0.0.0.0 is not an address of a host",
+        ),
+        (
+            "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.1\", \"192.0.2.2\"]\n[[path]]\nname = \"o\"\nfrom = \"cern\"\nto = \"a\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.2\", \"192.0.2.1\"]",
+            "x.toml:21: path `o`: addresses: path `p` has the same two: packets take one of them only",
+        ),
+        (
+            "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.1\", \"192.0.2.2\"]\n[[path]]\nname = \"o\"\nfrom = \"cern\"\nto = \"a\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.1\", \"192.0.2.3\"]",
+            "x.toml:21: path `o`: addresses: path `p` has 192.0.2.1 at another host",
         ),
     ];
     for (text, expected) in cases {

@@ -54,7 +54,7 @@ pub struct Connected {
 }
 
 enum Way {
-    Dial { to: Vec<SocketAddr>, from: Vec<std::net::IpAddr> },
+    Dial { to: Vec<SocketAddr>, from: Vec<std::net::IpAddr>, in_order: bool },
     Wait { hub: Arc<Hub>, stop: watch::Sender<bool> },
 }
 
@@ -101,7 +101,7 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
                 let own = n % from.len();
                 from.rotate_left(own);
             }
-            Ok(Connected::new(stream, Way::Dial { to, from }, remote, settings, limits))
+            Ok(Connected::new(stream, Way::Dial { to, from, in_order: limits.in_order }, remote, settings, limits))
         }
         Reach::Accept(listener) => {
             let (controls, mut arriving) = mpsc::channel(CONTROLS_MAX);
@@ -248,7 +248,10 @@ impl Connected {
         let lasts = matches!(open.work, Work::Copy { .. } | Work::Memory { .. });
         // A list of names may take longer than the agent waits for a first word.
         let mut ahead = match &self.ways {
-            Way::Dial { to, from } if lasts && names.is_empty() => Ahead::dial(to, from, &self.settings, self.rtt()),
+            Way::Dial { to, from, in_order } if lasts && names.is_empty() => {
+                let to = if *in_order { &to[..1] } else { &to[..] };
+                Ahead::dial(to, from, &self.settings, self.rtt())
+            }
             Way::Dial { .. } | Way::Wait { .. } => Vec::new(),
         };
         let opened = match self.ask(open, names).await? {
@@ -264,12 +267,17 @@ impl Connected {
         let key = crate::tls::session_key(&self.stream, &opened.session).map_err(failed)?;
         let gone = self.remote.gone.clone();
         let (ways, renewal, keep) = match self.ways {
-            Way::Dial { mut to, from } => {
+            // Addresses in order come in pairs with those that they are reached from.
+            Way::Dial { to, from, in_order: true } => {
+                let redial = Redial::new(self.remote, &to, &from, self.settings, opened.session, rtt);
+                (Ways::Dial { to, from, ahead, in_order: true }, redial.renewal(), None)
+            }
+            Way::Dial { mut to, from, in_order: false } => {
                 to.extend(opened.addresses.iter().filter_map(|a| a.parse::<SocketAddr>().ok()));
                 let mut seen = std::collections::HashSet::new();
                 to.retain(|a| seen.insert(*a));
                 let redial = Redial::new(self.remote, &to, &from, self.settings, opened.session, rtt);
-                (Ways::Dial { to, from, ahead }, redial.renewal(), None)
+                (Ways::Dial { to, from, ahead, in_order: false }, redial.renewal(), None)
             }
             Way::Wait { hub, stop } => {
                 let (arrivals, door) = hub.door(opened.session, key.clone(), &opened.settings);

@@ -10,10 +10,11 @@ use proto::control::{Control, Refusal};
 use proto::frame::{self, PREFIX};
 use proto::limits::FRAME_MAX;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use self::lasting::{Keeper, Lasting, Pulse};
 use crate::request::Gone;
+use crate::session::streams::Way;
 
 /// Messages waiting in either direction. The session stops producing at this number.
 const QUEUE_MAX: usize = 64;
@@ -116,6 +117,8 @@ pub struct Link {
     inbox: mpsc::Receiver<Result<Control, LinkError>>,
     /// Of a session's link.
     pulse: Option<Pulse>,
+    /// Of a session's link: which address it is to go over.
+    prefer: watch::Sender<Option<Way>>,
     /// What else tells, and last whoever writes.
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
@@ -130,7 +133,8 @@ impl Link {
     ) -> Link {
         let (out, outbox) = mpsc::channel(QUEUE_MAX);
         let (arrived, inbox) = mpsc::channel(QUEUE_MAX);
-        let (keeper, pulse) = Keeper::new(Box::new(stream), lasting, outbox, arrived.clone());
+        let (prefer, preferred) = watch::channel(None);
+        let (keeper, pulse) = Keeper::new(Box::new(stream), lasting, outbox, arrived.clone(), preferred);
         let mut tasks = Vec::new();
         if let Some(gone) = gone {
             tasks.push(tokio::spawn(async move {
@@ -141,7 +145,7 @@ impl Link {
             }));
         }
         tasks.push(tokio::spawn(keeper.run()));
-        Link { out, inbox, pulse: Some(pulse), tasks }
+        Link { out, inbox, pulse: Some(pulse), prefer, tasks }
     }
 
     /// Takes over an authenticated connection, and ends with it.
@@ -176,7 +180,7 @@ impl Link {
             }
             let _ = to.shutdown().await;
         });
-        Link { out, inbox, pulse: None, tasks: vec![reader, writer] }
+        Link { out, inbox, pulse: None, prefer: watch::Sender::new(None), tasks: vec![reader, writer] }
     }
 
     /// A link that is closed: what stands where one was taken from.
@@ -184,7 +188,7 @@ impl Link {
     pub fn closed() -> Link {
         let (out, _) = mpsc::channel(1);
         let (_, inbox) = mpsc::channel(1);
-        Link { out, inbox, pulse: None, tasks: Vec::new() }
+        Link { out, inbox, pulse: None, prefer: watch::Sender::new(None), tasks: Vec::new() }
     }
 
     /// True if a message can be sent without waiting.
@@ -204,6 +208,11 @@ impl Link {
     #[must_use]
     pub fn works(&self, now: Instant) -> bool {
         self.pulse.as_ref().is_some_and(|pulse| pulse.works(now))
+    }
+
+    /// The link is to go over this address of the other end, if it is one that this end connects to.
+    pub fn prefer(&self, to: Way) {
+        self.prefer.send_replace(Some(to));
     }
 
     /// Sends a message; waits while the queue is full. A link that is lost swallows it: `recv` tells.

@@ -16,6 +16,7 @@ use crate::connect::{STAGGER, tls_client};
 use crate::link::lasting::{AGAIN, Bound, Renewal};
 use crate::net::open::{OpenError, connect};
 use crate::request::Remote;
+use crate::session::streams::Way;
 
 /// Addresses that are tried; further ones carry data streams only.
 const ADDRESSES_MAX: usize = 16;
@@ -31,7 +32,7 @@ const PATIENCE_RTTS: u32 = 6;
 pub(crate) struct Redial {
     remote: Remote,
     /// Where to, and from which of our addresses.
-    ways: Vec<(SocketAddr, Option<IpAddr>)>,
+    ways: Vec<Way>,
     settings: Settings,
     session: SessionId,
     patience: Duration,
@@ -62,18 +63,18 @@ impl Redial {
     /// The same, for a link.
     pub(crate) fn renewal(self) -> Renewal {
         let redial = Arc::new(self);
-        Renewal::Dial(Box::new(move || {
+        Renewal::Dial(Box::new(move |first| {
             let redial = redial.clone();
-            Box::pin(async move { redial.dial().await })
+            Box::pin(async move { redial.dial(first).await })
         }))
     }
 
     /// Tries all addresses, each a little after the one before it and the one that was in use last, and again each second,
-    /// until one answers.
+    /// until one answers; `first` goes before all, if it is one of them.
     ///
     /// # Errors
     /// When every address says that nobody listens there: the agent has gone, and the session with it.
-    async fn dial(self: Arc<Redial>) -> io::Result<Bound> {
+    async fn dial(self: Arc<Redial>, first: Option<Way>) -> io::Result<Bound> {
         let count = self.ways.len();
         let step = STAGGER.min(AGAIN / count.max(1) as u32);
         let mut attempts = JoinSet::new();
@@ -85,9 +86,10 @@ impl Redial {
                     if attempts.len() + count > ATTEMPTS_MAX {
                         continue;
                     }
-                    let last = self.last.load(Ordering::Relaxed);
+                    let first = first.and_then(|first| self.ways.iter().position(|(to, from)| *to == first.0 && (first.1.is_none() || *from == first.1)));
+                    let begin = first.unwrap_or_else(|| self.last.load(Ordering::Relaxed) + 1);
                     for turn in 0..count {
-                        let n = (last + 1 + turn) % count;
+                        let n = (begin + turn) % count;
                         let redial = self.clone();
                         attempts.spawn(async move { redial.attempt(n, step * turn as u32).await });
                     }

@@ -296,6 +296,8 @@ impl Steered<'_> {
                 self.settings.streams_max = n;
                 wire.link.send(Control::SetStreams(n)).await;
             }
+            // The agents of a relayed copy find their paths themselves.
+            Steer::Path { .. } => {}
             Steer::Stop => {
                 self.stopping = true;
                 let text = "the command was told to stop".to_owned();

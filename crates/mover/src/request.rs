@@ -75,6 +75,8 @@ pub struct Limits {
     pub memory: Bytes,
     /// Local addresses to connect from; empty for the kernel's choice.
     pub bind: Vec<IpAddr>,
+    /// Addresses of the other end are liked in their order: streams go over the first that is good, the rest wait. Else all are used.
+    pub in_order: bool,
     /// Without any progress for this long the attempt is given up.
     pub timeout: Duration,
     /// Where what is found of paths is kept for the next session; `None` keeps nothing.
@@ -88,6 +90,7 @@ impl Default for Limits {
         Limits {
             memory: Bytes::new(512 << 20),
             bind: Vec::new(),
+            in_order: false,
             timeout: Duration::from_secs(60),
             paths_file: None,
             io: IoChoice::default(),
@@ -158,6 +161,15 @@ pub enum Steer {
     Rate(Option<u64>),
     /// New number of streams.
     Streams(u16),
+    /// Another address of the other end, of those that the session was begun with, goes before all others ([`Limits::in_order`]).
+    Path {
+        /// Which.
+        to: SocketAddr,
+        /// Reached from this address of ours; `None` where that does not matter.
+        from: Option<IpAddr>,
+        /// Nothing comes back over the others: what is on its way there is sent again, not waited for.
+        is_cut: bool,
+    },
     /// Finish what is in flight and stop; the copy can be resumed.
     Stop,
 }

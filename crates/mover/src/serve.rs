@@ -314,7 +314,7 @@ impl Server {
                 let plain = crate::net::open::plain_settings();
                 // It was not connected from one of these either.
                 let redial = Redial::new(remote, &to, &[], plain, session, rtt(stream));
-                (Ways::Dial { to, from, ahead: Vec::new() }, redial.renewal(), None)
+                (Ways::Dial { to, from, ahead: Vec::new(), in_order: false }, redial.renewal(), None)
             }
             None => {
                 let (arrivals, door) = self.hub.door(session, key.clone(), &settings);

@@ -21,6 +21,7 @@ pub mod journal;
 pub mod limits;
 pub mod names;
 pub mod path;
+pub mod probe;
 pub mod record;
 pub mod replay;
 pub mod seal;

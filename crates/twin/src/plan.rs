@@ -143,6 +143,15 @@ pub enum PlanError {
     },
 }
 
+/// The network with the addresses that a twin of it gives to the ends of its named paths.
+#[must_use]
+pub fn addressed(network: &Network) -> Network {
+    let end = |index: usize, end: usize| addresses::path(network, index, end).v4.into();
+    let mut with = network.clone();
+    with.paths.iter_mut().enumerate().for_each(|(index, path)| path.addresses = Some([end(index, 0), end(index, 1)]));
+    with
+}
+
 impl Plan {
     /// The plan for `network` as the twin `name`.
     ///

@@ -73,6 +73,12 @@ impl Asked {
                 }
             }
             ToAgent::Lease(lease) => self.lease(lease),
+            ToAgent::Probes { probes } => drop(self.site.probes.send_replace(probes)),
+            ToAgent::Path(path) => {
+                if let Some(driven) = lock(&self.site.sessions).get(&path.session) {
+                    driven.go_over(path);
+                }
+            }
             ToAgent::Stop { session } => {
                 if let Some(driven) = lock(&self.site.sessions).get(&session) {
                     driven.stop(Cause::Stopped);

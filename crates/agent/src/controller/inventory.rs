@@ -34,12 +34,20 @@ pub struct Fixed {
 pub fn look(fixed: &Fixed, grants: &Grants, controller: Option<Fingerprint>) -> Inventory {
     // A kernel that does not tell leaves the list empty.
     let found = sys::interface::interfaces().unwrap_or_default();
+    // An address of the host as a whole, whichever way it is reached, is kept on its loopback interface: it goes first.
+    let whole: Vec<IpAddr> = found
+        .iter()
+        .filter(|one| one.is_loopback)
+        .flat_map(|one| &one.addresses)
+        .filter(|ip| !ip.is_loopback())
+        .copied()
+        .collect();
     let mut interfaces: Vec<_> = found.into_iter().filter(|interface| !interface.is_loopback).collect();
     interfaces.truncate(INTERFACES_MAX);
     let hex = fixed.fingerprint.0.iter().map(|byte| format!("{byte:02x}")).collect();
     Inventory {
         hostname: sys::process::hostname(),
-        addresses: addresses(fixed, interfaces.iter().flat_map(|interface| &interface.addresses)),
+        addresses: addresses(fixed, whole.iter().chain(interfaces.iter().flat_map(|interface| &interface.addresses))),
         fingerprint: hex,
         interfaces: interfaces
             .iter()
@@ -55,6 +63,7 @@ pub fn look(fixed: &Fixed, grants: &Grants, controller: Option<Fingerprint>) -> 
         sessions_max: u32::try_from(fixed.sessions_max).unwrap_or(u32::MAX),
         streams_max: u32::try_from(fixed.bounds.streams).unwrap_or(u32::MAX),
         rate_bps: fixed.bounds.rate_bps,
+        probe_port: Some(fixed.bound.port()),
     }
 }
 

@@ -75,7 +75,7 @@ pub(super) fn check(run: &Run, grant: &PathGrant, limits: Limits) -> Result<Orde
         options,
         settings,
         hooks: grant.hooks(),
-        limits: Limits { bind: run.bind.clone(), ..limits },
+        limits: Limits { bind: run.bind.clone(), in_order: run.in_order, ..limits },
         digests_file: None,
         every_file: true,
     };
@@ -100,6 +100,9 @@ fn names(written: &[Name]) -> Result<Vec<RelPath>, No> {
 fn remote(run: &Run) -> Result<Remote, No> {
     if run.addresses.is_empty() {
         return Err(No::other("the other host has no address"));
+    }
+    if run.in_order && !run.bind.is_empty() && run.bind.len() != run.addresses.len() {
+        return Err(No::other("paths have an address at each end: name as many of one as of the other"));
     }
     if run.bind.len() > RELAY_ADDRESSES_MAX {
         return Err(No::other(&format!("a host connects from at most {RELAY_ADDRESSES_MAX} addresses")));

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::Name;
-use api::agent::{Acknowledged, Cause, Ended, Held, Lease, Mode, Progress, Role, Run};
+use api::agent::{Acknowledged, Cause, Ended, Held, Lease, Mode, Progress, Role, Run, SessionPath};
 use mover::event::{Event, Summary};
 use mover::request::{CopyRequest, MoveError, Steer};
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
@@ -41,6 +41,8 @@ pub(super) struct Driven {
     clock: Mutex<LeaseClock>,
     /// The rate may be another one now.
     pub(super) turn: Notify,
+    /// The path that it is to go over, and how many times that was said; the one it began with until then.
+    path: Mutex<(u64, Option<SessionPath>)>,
     /// Why it is to end.
     stopping: watch::Sender<Option<Cause>>,
     /// As last told.
@@ -50,6 +52,8 @@ pub(super) struct Driven {
 impl Driven {
     /// One that is about to begin. No rate is more than `most_bps`.
     pub(super) fn new(run: &Run, label: &str, most_bps: Option<u64>) -> Result<Driven, LeaseError> {
+        let from = run.bind.first().copied();
+        let first = run.addresses.first().map(|to| SessionPath { session: run.session, to: *to, from, is_cut: false });
         Ok(Driven {
             session: run.session,
             role: run.role,
@@ -58,6 +62,7 @@ impl Driven {
             other: label.to_owned(),
             clock: Mutex::new(LeaseClock::new(run.lease.clone(), now(), most_bps)?),
             turn: Notify::new(),
+            path: Mutex::new((0, first)),
             stopping: watch::Sender::new(None),
             shown: Mutex::default(),
         })
@@ -70,6 +75,16 @@ impl Driven {
         let accepted = clock.offer(lease, now)? != Offered::Stale;
         self.turn.notify_one();
         Ok(Acknowledged { session: self.session, generation, accepted, rate_bps: clock.at(now).rate_bps })
+    }
+
+    /// It is to go over another path.
+    pub(super) fn go_over(&self, to: SessionPath) {
+        let mut path = lock(&self.path);
+        if path.1.is_none_or(|path| (path.to, path.from) != (to.to, to.from)) {
+            tracing::info!(session = self.session, to = %to.to, is_cut = to.is_cut, "the session goes over another path");
+            *path = (path.0 + 1, Some(to));
+            self.turn.notify_one();
+        }
     }
 
     pub(super) fn held(&self) -> Held {
@@ -171,6 +186,8 @@ struct Copying<'a> {
     report: &'a mut Report,
     /// The rate that the copy was told.
     told_bps: Option<u64>,
+    /// The path that it was told: how many had been said by then.
+    told_path: u64,
     /// A session with the other end is open.
     is_open: bool,
     fallen_back: bool,
@@ -178,7 +195,7 @@ struct Copying<'a> {
 
 impl<'a> Copying<'a> {
     fn new(site: &'a Site, driven: &'a Driven, report: &'a mut Report) -> Copying<'a> {
-        Copying { site, driven, report, told_bps: None, is_open: false, fallen_back: false }
+        Copying { site, driven, report, told_bps: None, told_path: 0, is_open: false, fallen_back: false }
     }
 
     async fn run(mut self, mut request: CopyRequest) -> Result<(), No> {
@@ -238,7 +255,7 @@ impl<'a> Copying<'a> {
         if self.report.hear(event) {
             self.is_open = true;
             // What was said in between may have gone to the session before.
-            self.told_bps = None;
+            (self.told_bps, self.told_path) = (None, 0);
             self.steer(steer);
         }
     }
@@ -253,6 +270,13 @@ impl<'a> Copying<'a> {
         self.fallen_back = fallen_back;
         if self.told_bps != Some(rate_bps) && steer.try_send(Steer::Rate(Some(rate_bps))).is_ok() {
             self.told_bps = Some(rate_bps);
+        }
+        let (said, path) = *lock(&self.driven.path);
+        if let Some(SessionPath { to, from, is_cut, .. }) = path
+            && self.told_path != said
+            && steer.try_send(Steer::Path { to, from, is_cut }).is_ok()
+        {
+            self.told_path = said;
         }
     }
 

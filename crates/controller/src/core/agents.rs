@@ -40,6 +40,7 @@ impl Core {
             self.hosts.remove(&before.connection);
         }
         let keep = self.settle_sessions(&host, &hello);
+        self.probing.forget_host(&host);
         let connected = Connected { connection, out, version: hello.version, inventory: bounded(hello.inventory) };
         self.seen.agents.insert(host.clone(), connected.seen());
         self.connected.insert(host.clone(), connected);
@@ -47,6 +48,7 @@ impl Core {
         if self.state.agents.get(&host).is_some_and(|agent| agent.away.is_some()) {
             self.record_own(Event::AgentBack { host: host.clone() });
         }
+        self.tell_routes(&host);
         self.decided(&host, ModeSet { mode: hello.mode, reason: String::new() });
         self.planned.dirty();
         let welcome = Welcome { host, protocol: PROTOCOL, keep };
@@ -118,6 +120,7 @@ impl Core {
         let Some(host) = self.hosts.remove(&connection) else { return };
         tracing::info!(%host, why, "an agent is gone");
         self.connected.remove(&host);
+        self.probing.forget_host(&host);
         self.seen.agents.remove(&host);
         self.listings.lose(&host, &mut self.seen);
         if self.state.agents.get(&host).is_some_and(|agent| agent.away.is_none()) {
@@ -141,6 +144,7 @@ impl Core {
                     connected.inventory = bounded(inventory);
                     self.seen.agents.insert(host.to_owned(), connected.seen());
                     self.planned.dirty();
+                    self.probing.touch();
                 }
             }
             FromAgent::Mode(mode) => self.decided(host, mode),
@@ -170,6 +174,7 @@ impl Core {
                     self.files_done(id, files.files);
                 }
             }
+            FromAgent::Paths { paths } => self.paths_told(host, &paths),
             FromAgent::Ended(ended) => {
                 let id = SessionId(ended.session);
                 if self.drives(host, id) {

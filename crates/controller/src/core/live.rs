@@ -7,6 +7,7 @@ use ledger::rates::{Demand, Watch};
 use ledger::{AgentSeen, GrantSeen};
 use tokio::time::Instant;
 
+use super::routes::{Moved, Route};
 use crate::hub::{ConnectionId, Out};
 
 /// A connected agent.
@@ -67,6 +68,12 @@ pub(crate) struct Live {
     pub(super) demand: Demand,
     /// Whether it does what it may.
     pub(super) watch: Watch,
+    /// The paths that it may take, that which it likes best first; empty until they were looked for.
+    pub(super) routes: Vec<Route>,
+    /// The one in use.
+    pub(crate) route: Option<Route>,
+    /// The last time that it went over to another one.
+    pub(crate) moved: Option<Moved>,
 }
 
 impl Live {
@@ -79,6 +86,9 @@ impl Live {
             progress: None,
             demand: Demand::default(),
             watch: Watch::default(),
+            routes: Vec::new(),
+            route: None,
+            moved: None,
         }
     }
 

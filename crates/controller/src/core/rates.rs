@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ledger::lease::Leases;
 use ledger::rates::{Asked, Left, Limited, Rates, Situation};
-use ledger::{Event, Mode, Resource, Session, SessionId};
+use ledger::{Event, LinkTrouble, Mode, Resource, Session, SessionId};
 use plan::allot::Snapshot;
 use tokio::time::Instant;
 use units::Rate;
@@ -60,6 +60,7 @@ impl Planned {
             Event::LimitSet { .. }
             | Event::LimitLifted { .. }
             | Event::LinkDown { .. }
+            | Event::LinkUp { .. }
             | Event::LinkUsable { .. }
             | Event::LinkForgotten { .. }
             | Event::AgentDecided { .. }
@@ -128,8 +129,12 @@ impl Core {
         let now = nanos(self.now());
         self.planned.booked = world.booked.at(now);
         self.planned.booked_until = world.booked.change_after(now);
-        let asked = self.asked(&world);
-        let down = self.down(&world);
+        self.choose_routes();
+        let mut asked = self.asked(&world);
+        for session in &mut asked {
+            session.path = self.asked_path(&world, SessionId(session.session));
+        }
+        let down = self.down(&world, &asked);
         let limits = self.limits(&world);
         let mut shares = self.used_shares(&world);
         self.fix_flexible(&world, &mut shares);
@@ -201,9 +206,15 @@ impl Core {
         bounds.into_iter().flatten().min()
     }
 
-    /// Links that are down or held down.
-    pub(crate) fn down(&self, world: &World) -> BTreeSet<usize> {
-        let down = self.state.links.iter().filter(|(_, link)| !link.usable);
+    /// Links that are down, and those held down but for what sessions have no other path than over them.
+    fn down(&self, world: &World, asked: &[Asked]) -> BTreeSet<usize> {
+        let used: BTreeSet<&str> = asked
+            .iter()
+            .flat_map(|asked| asked.path.iter().flatten())
+            .map(|(link, _)| world.network.links[*link].name.as_str())
+            .collect();
+        let works = |name: &str, link: &LinkTrouble| link.usable || (link.up.is_some() && used.contains(name));
+        let down = self.state.links.iter().filter(|(name, link)| !works(name, link));
         down.filter_map(|(name, _)| world.network.links.iter().position(|link| link.name == *name)).collect()
     }
 

@@ -116,7 +116,13 @@ impl Core {
         };
         let away = || (Cause::Network, format!("the agent of `{other}` is not connected"));
         let connected = self.connected.get(other).ok_or_else(away)?;
-        let (addresses, fingerprint) = (connected.inventory.addresses.clone(), connected.inventory.fingerprint.clone());
+        let fingerprint = connected.inventory.fingerprint.clone();
+        let paths = self.session_paths(id);
+        let in_order = paths.is_some();
+        let (addresses, bind) = match paths {
+            Some(paths) => paths.into_iter().unzip(),
+            None => (connected.inventory.addresses.clone(), Vec::new()),
+        };
         let how = How {
             protect: transfer.how.protect.clone(),
             overwrite: transfer.how.overwrite.clone(),
@@ -144,7 +150,8 @@ impl Core {
             fingerprint,
             token,
             other,
-            bind: Vec::new(),
+            bind,
+            in_order,
             names,
             how,
             lease,

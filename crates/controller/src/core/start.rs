@@ -84,6 +84,8 @@ pub(crate) fn open(place: &Place) -> Result<Core, StartError> {
         hosts: BTreeMap::new(),
         live,
         listings: Listings::default(),
+        known: super::routes::Known::default(),
+        probing: super::probing::Probing::default(),
         world: None,
         unfinished: Unfinished::default(),
         planned: Planned::default(),
@@ -227,6 +229,7 @@ impl Core {
                 tracing::error!(%error, "network, classes and bookings do not go together: nothing is given a rate")
             }
         }
+        self.forget_routes();
     }
 
     /// After the state was read back: what is known beside it is brought in line.

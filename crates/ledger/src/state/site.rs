@@ -49,6 +49,12 @@ impl State {
                 self.limits.remove(resource).ok_or_else(|| format!("there is no limit on {resource}"))?;
             }
             Event::LinkDown { link, evidence } => self.link_down(at, link, evidence)?,
+            Event::LinkHeld { link, hold_ms } => {
+                let trouble = self.links.get_mut(link).filter(|trouble| !trouble.usable);
+                let trouble = trouble.ok_or_else(|| format!("link `{link}` is not down"))?;
+                need((1..=HOLD_MAX_MS).contains(hold_ms), || format!("{hold_ms} ms is no time to hold down"))?;
+                trouble.hold_ms = *hold_ms;
+            }
             Event::LinkUp { link } | Event::LinkUsable { link } | Event::LinkForgotten { link } => {
                 self.link_better(at, link, event)?;
             }

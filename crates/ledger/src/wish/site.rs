@@ -7,7 +7,8 @@ use model::network::{Network, NodeKind};
 use model::shares::Shares;
 
 use crate::limits::{
-    ENDPOINT_HOSTS_MAX, ENDPOINTS_MAX, FILE_TEXT_MAX, GENERATION_BLOCK, LIMITS_MAX, LINKS_MAX, PATH_MAX, TOKENS_MAX,
+    ENDPOINT_HOSTS_MAX, ENDPOINTS_MAX, FILE_TEXT_MAX, GENERATION_BLOCK, HOLD_MAX_MS, HOLD_MS, LIMITS_MAX, LINKS_MAX,
+    PATH_MAX, TOKENS_MAX,
 };
 use crate::{
     ApiToken, BookingsKnown, ClassKnown, Digest, Endpoint, Event, Limit, Location, Moment, NetworkKnown, Resource,
@@ -227,18 +228,26 @@ pub fn lift_limit(state: &State, resource: &Resource) -> Result<Vec<Event>, Refu
     Ok(vec![Event::LimitLifted { resource: resource.clone() }])
 }
 
-/// A link was found down; nothing if that is known.
+/// A link was found down; nothing if that is known. It is held down for so long at first, ms, and twice as long with each flap.
 ///
 /// # Errors
 /// If there is no such link, or too many have trouble.
-pub fn link_down(state: &State, link: &str, evidence: &str) -> Result<Vec<Event>, Refusal> {
+pub fn link_down(state: &State, link: &str, evidence: &str, first_hold_ms: u64) -> Result<Vec<Event>, Refusal> {
     let known = state.network.as_ref().is_some_and(|network| network.links.contains(link));
     need(known, Kind::Unknown, || format!("the network has no link `{}`", link.escape_debug()))?;
     let before = state.links.get(link);
     need(before.is_some() || state.links.len() < LINKS_MAX, Kind::Full, || format!("{LINKS_MAX} links have trouble"))?;
     let down = before.is_some_and(|trouble| trouble.up.is_none());
-    let event = Event::LinkDown { link: link.to_owned(), evidence: crate::reason::cut(evidence) };
-    Ok(if down { Vec::new() } else { vec![event] })
+    if down {
+        return Ok(Vec::new());
+    }
+    let mut events = vec![Event::LinkDown { link: link.to_owned(), evidence: crate::reason::cut(evidence) }];
+    if first_hold_ms != HOLD_MS {
+        let flaps = before.map_or(0, |trouble| trouble.flaps);
+        let hold_ms = crate::cause::doubled(first_hold_ms.max(1), flaps, HOLD_MAX_MS);
+        events.push(Event::LinkHeld { link: link.to_owned(), hold_ms });
+    }
+    Ok(events)
 }
 
 /// Probes over a link are answered; nothing unless it was down.

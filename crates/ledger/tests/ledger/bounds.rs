@@ -136,8 +136,10 @@ fn a_link_is_held_down_longer_with_each_flap() {
     };
     let mut now = BEGIN;
     for flap in 0..10_u32 {
-        granted(&mut state, now, |state| wish::link_down(state, "ocean", "3 probes of 4 paths").expect("it is known"));
-        assert_eq!(wish::link_down(&state, "ocean", "again"), Ok(vec![]), "it is known");
+        granted(&mut state, now, |state| {
+            wish::link_down(state, "ocean", "3 probes of 4 paths", limits::HOLD_MS).expect("it is known")
+        });
+        assert_eq!(wish::link_down(&state, "ocean", "again", limits::HOLD_MS), Ok(vec![]), "it is known");
         now = now.after_ms(5_000);
         granted(&mut state, now, |state| wish::link_up(state, "ocean"));
         let hold = (60_000_u64 << flap.min(20)).min(limits::HOLD_MAX_MS);

@@ -40,6 +40,7 @@ pub(crate) fn run(what: TwinWhat) -> Result<u8> {
         }
         TwinWhat::Link(args) => link::run(&args)?,
         TwinWhat::Stats { which, link, json, watch } => stats::run(&place(&which)?, link.as_deref(), json, watch)?,
+        TwinWhat::Topology { which } => print(twin::plan::addressed(&place(&which)?.read()?.0).to_toml())?,
         TwinWhat::Run(args) => return run::run(&args),
         TwinWhat::Convert { from, to } => convert::run(&from, &to)?,
         TwinWhat::Emulate { name } => {

@@ -83,6 +83,12 @@ pub(crate) enum TwinWhat {
         #[arg(long)]
         watch: bool,
     },
+    /// The network of a twin with the addresses of its named paths, for `longhaul controller --network`
+    #[command(after_help = "Example:\n  longhaul twin topology > network.toml")]
+    Topology {
+        #[command(flatten)]
+        which: Which,
+    },
     Run(RunArgs),
     /// Write a network in another format: .toml, .clab.yml (containerlab), .graphml or .json (TopoHub)
     #[command(after_help = "Example:\n  longhaul twin convert lab.clab.yml lab.toml")]

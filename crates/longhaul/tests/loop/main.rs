@@ -12,5 +12,7 @@ mod faults;
 mod fleet;
 mod keep;
 mod live;
+mod paths;
 mod shares;
 mod transfers;
+mod twinned;

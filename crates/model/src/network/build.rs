@@ -1,5 +1,6 @@
 //! Putting a network together, whatever it was written in: what is added is checked against what is there.
 
+use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::{quoted, thing};
@@ -151,8 +152,40 @@ impl Builder {
 
     pub(super) fn add_path(&mut self, path: Path) -> Result<(), String> {
         self.check_path_name(&path.name)?;
+        self.check_addresses(&path)?;
         self.paths.insert(path.name.clone());
         self.network.paths.push(path);
+        Ok(())
+    }
+
+    /// Addresses of a path can be bound to, each is at one host, and no two paths have the same two.
+    fn check_addresses(&self, path: &Path) -> Result<(), String> {
+        let Some(addresses) = path.addresses else { return Ok(()) };
+        for ip in addresses {
+            let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+            if ip.is_unspecified() || ip.is_multicast() || is_broadcast {
+                return Err(format!("addresses: {ip} is not an address of a host"));
+            }
+        }
+        let [near, far] = addresses;
+        if near == far || near.is_ipv4() != far.is_ipv4() {
+            return Err(format!("addresses: {near} and {far}: write two of one family, that of each end"));
+        }
+        for other in &self.network.paths {
+            let Some(theirs) = other.addresses else { continue };
+            let theirs = [(other.from, theirs[0]), (other.to, theirs[1])];
+            let ours = [(path.from, near), (path.to, far)];
+            let elsewhere = |(node, ip): &&(NodeIndex, IpAddr)| theirs.iter().any(|(n, of)| of == ip && n != node);
+            if let Some((_, ip)) = ours.iter().find(elsewhere) {
+                return Err(format!("addresses: path `{}` has {ip} at another host", other.name));
+            }
+            if ours.iter().all(|end| theirs.contains(end)) {
+                return Err(format!(
+                    "addresses: path `{}` has the same two: packets take one of them only",
+                    other.name
+                ));
+            }
+        }
         Ok(())
     }
 

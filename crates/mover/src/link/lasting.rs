@@ -18,7 +18,7 @@ use proto::hello::{SessionId, SessionKey};
 use proto::limits::FRAME_MAX_UNAUTHENTICATED;
 use proto::replay::{ReceiveBuffer, ReplayError, SendBuffer};
 use tokio::io::AsyncWriteExt;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
@@ -26,6 +26,7 @@ pub(crate) use self::connection::Io;
 use self::connection::{Arrived, Connection};
 pub(super) use self::pulse::Pulse;
 use super::{LinkError, lost, read, write};
+use crate::session::streams::Way;
 
 /// Between two looks at the clock; also how long the other end waits at most to hear what was taken.
 const LOOK: Duration = Duration::from_millis(100);
@@ -47,8 +48,9 @@ const BURST: usize = 64 << 10;
 /// A connection with what binds proofs to it.
 pub(crate) type Bound = (Box<dyn Io>, Binding);
 
-/// Connects to the other end, however long that takes. It fails only if nobody is there any more.
-pub(crate) type Dial = Box<dyn Fn() -> Pin<Box<dyn Future<Output = io::Result<Bound>> + Send>> + Send + Sync>;
+/// Connects to the other end, to the given address first, however long that takes. It fails only if nobody is there any more.
+pub(crate) type Dial =
+    Box<dyn Fn(Option<Way>) -> Pin<Box<dyn Future<Output = io::Result<Bound>> + Send>> + Send + Sync>;
 
 /// A connection that the other end opened to take the session up; its proof is right.
 pub(crate) struct Arrival {
@@ -81,6 +83,8 @@ enum Wake {
     Wrote(io::Result<()>),
     /// The session takes another message.
     Room,
+    /// The connection is to go over this address.
+    Prefer(Way),
     Attach(Arrival),
     Dialed(io::Result<Bound>),
     Look,
@@ -91,6 +95,10 @@ pub(super) struct Keeper {
     session: SessionId,
     key: SessionKey,
     renewal: Renewal,
+    /// Which address the connection is to go over.
+    prefer: watch::Receiver<Option<Way>>,
+    /// The connection is being moved to that: what the one in force brings is no reason to stay.
+    moving: bool,
     timeout: Duration,
     outbox: mpsc::Receiver<Control>,
     inbox: mpsc::Sender<Result<Control, LinkError>>,
@@ -117,6 +125,7 @@ impl Keeper {
         lasting: Lasting,
         outbox: mpsc::Receiver<Control>,
         inbox: mpsc::Sender<Result<Control, LinkError>>,
+        prefer: watch::Receiver<Option<Way>>,
     ) -> (Keeper, Pulse) {
         let Lasting { session, key, renewal, timeout } = lasting;
         let now = Instant::now();
@@ -125,6 +134,8 @@ impl Keeper {
             session,
             key,
             renewal,
+            prefer,
+            moving: false,
             timeout,
             outbox,
             inbox,
@@ -187,6 +198,7 @@ impl Keeper {
                         let _ = self.inbox.try_send(Ok(message));
                     }
                 }
+                Wake::Prefer(to) => self.move_to(to),
                 Wake::Attach(arrival) => self.accept(arrival)?,
                 Wake::Dialed(Ok(bound)) => self.attach(bound).await?,
                 Wake::Dialed(Err(error)) => return Err(LinkError::Lost(error)),
@@ -197,7 +209,7 @@ impl Keeper {
 
     /// Waits for whatever is next. Cancel safe.
     async fn wake(&mut self, look: &mut tokio::time::Interval) -> Wake {
-        let Keeper { outbox, inbox, connection, renewal, dialing, .. } = self;
+        let Keeper { outbox, inbox, connection, renewal, dialing, prefer, .. } = self;
         let (frames, out) = match connection {
             Some(Connection { frames, out, .. }) => (Some(frames), Some(out)),
             None => (None, None),
@@ -229,6 +241,10 @@ impl Keeper {
             arrived = arrived => Wake::Arrived(arrived),
             result = wrote => Wake::Wrote(result),
             Ok(_) = inbox.reserve(), if has_mail => Wake::Room,
+            Ok(()) = prefer.changed() => {
+                let to = *prefer.borrow_and_update();
+                to.map_or(Wake::Look, Wake::Prefer)
+            }
             arrival = attach => Wake::Attach(arrival),
             Some(dialed) = dialing.join_next(), if !dialing.is_empty() => match dialed {
                 Ok(dialed) => Wake::Dialed(dialed),
@@ -278,7 +294,9 @@ impl Keeper {
         self.heard = Instant::now();
         self.pulse.heard(self.heard);
         // The path was only slow.
-        self.dialing.abort_all();
+        if !self.moving {
+            self.dialing.abort_all();
+        }
         match message {
             Control::Received(received) => self.send.handle_received(received).map_err(breach),
             Control::Attach(_) | Control::Attached(_) => {
@@ -326,8 +344,17 @@ impl Keeper {
         let is_soon = self.dialed.is_some_and(|before| now.duration_since(before) < AGAIN);
         if self.dialing.is_empty() && !is_soon {
             self.dialed = Some(now);
-            self.dialing.spawn(dial());
+            self.dialing.spawn(dial(*self.prefer.borrow()));
         }
+    }
+
+    /// Connects anew over an address; until that has come about the connection in force is used, if it is of use.
+    fn move_to(&mut self, to: Way) {
+        let Renewal::Dial(dial) = &self.renewal else { return };
+        self.moving = true;
+        self.dialing.abort_all();
+        self.dialed = Some(Instant::now());
+        self.dialing.spawn(dial(Some(to)));
     }
 
     /// Takes the session up over a connection that this end has opened.
@@ -381,6 +408,7 @@ impl Keeper {
     fn resume(&mut self, stream: Box<dyn Io>) {
         let now = Instant::now();
         self.connection = Some(Connection::new(stream));
+        self.moving = false;
         (self.heard, self.wrote) = (now, now);
         self.pulse.attached(now);
         tracing::info!("the session goes on over another control connection");

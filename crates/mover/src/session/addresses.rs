@@ -19,6 +19,8 @@ struct Address {
     open: usize,
     /// Streams being opened over it.
     pending: usize,
+    /// The least is liked best.
+    rank: i64,
 }
 
 /// All ways to the other end; named by their places.
@@ -26,25 +28,48 @@ struct Address {
 pub(super) struct Addresses {
     all: Vec<Address>,
     moved: Instant,
+    /// Streams go over the good address of the least rank alone; else over all good ones.
+    in_order: bool,
 }
 
 impl Addresses {
     /// Addresses of the other end, in the order of liking, and from where each is reached (in turn; none for the kernel's
-    /// choice).
-    pub(super) fn new(to: &[SocketAddr], from: &[IpAddr]) -> Addresses {
+    /// choice). They are used all, or `in_order`: the first that is good.
+    pub(super) fn new(to: &[SocketAddr], from: &[IpAddr], in_order: bool) -> Addresses {
         let from = |n: usize| (!from.is_empty()).then(|| from[n % from.len()]);
-        let address = |(n, &to)| Address { to, from: from(n), bad_until: None, open: 0, pending: 0 };
-        Addresses { all: to.iter().enumerate().map(address).collect(), moved: Instant::now() }
+        let address =
+            |(n, &to): (usize, _)| Address { to, from: from(n), bad_until: None, open: 0, pending: 0, rank: n as i64 };
+        Addresses { all: to.iter().enumerate().map(address).collect(), moved: Instant::now(), in_order }
+    }
+
+    /// An address goes before all others; its place, if it is one of them. Others that are cut since `cut` are bad.
+    pub(super) fn prefer(&mut self, (to, from): (SocketAddr, Option<IpAddr>), cut: Option<Instant>) -> Option<usize> {
+        let first = self.all.iter().position(|a| a.to == to && (from.is_none() || a.from == from))?;
+        self.all[first].rank = self.all.iter().map(|a| a.rank).min()? - 1;
+        self.all[first].bad_until = None;
+        if let Some(now) = cut {
+            let others = self.all.iter_mut().enumerate().filter(|(n, a)| *n != first && a.open + a.pending > 0);
+            others.for_each(|(_, a)| a.bad_until = Some(now + RETRY));
+        }
+        Some(first)
+    }
+
+    /// The good address that is liked best.
+    fn best(&self) -> Option<&Address> {
+        self.all.iter().filter(|a| a.bad_until.is_none()).min_by_key(|a| a.rank)
     }
 
     /// Where the next stream goes, for a session that has `missing` streams less than it wants: the good address with the
     /// fewest, or a bad one whose time to be tried has come. The latter also when nothing is missing.
     pub(super) fn next(&mut self, now: Instant, missing: bool) -> Option<(usize, SocketAddr, Option<IpAddr>)> {
-        let due = |a: &Address| a.bad_until.is_some_and(|until| until <= now) && a.pending == 0;
+        // In order, what is liked less than what is good need not be tried.
+        let least = self.best().filter(|_| self.in_order).map_or(i64::MAX, |best| best.rank);
+        let due = |a: &Address| a.rank < least && a.bad_until.is_some_and(|until| until <= now) && a.pending == 0;
         let all = || self.all.iter().enumerate();
         let tried = all().find(|(_, a)| due(a)).map(|(n, _)| n);
         let good = all().filter(|(_, a)| missing && a.bad_until.is_none());
-        let n = tried.or_else(|| good.min_by_key(|(_, a)| a.open + a.pending).map(|(n, _)| n))?;
+        let liking = |a: &Address| if self.in_order { (a.rank, 0) } else { (0, a.open + a.pending) };
+        let n = tried.or_else(|| good.min_by_key(|(_, a)| liking(a)).map(|(n, _)| n))?;
         let address = &mut self.all[n];
         address.pending += 1;
         Some((n, address.to, address.from))
@@ -89,6 +114,12 @@ impl Addresses {
         if now.duration_since(self.moved) < MOVE || self.all.iter().any(|a| a.pending > 0) {
             return None;
         }
+        if self.in_order {
+            let best = self.best()?.rank;
+            let later = self.all.iter().position(|a| a.open > 0 && a.rank > best)?;
+            self.moved = now;
+            return Some(later);
+        }
         let (most, crowd) = good().map(|(n, a)| (a.open, n)).max()?;
         let least = good().map(|(_, a)| a.open).min()?;
         if most < least + 2 {
@@ -105,7 +136,38 @@ mod tests {
 
     fn three() -> Addresses {
         let to: Vec<SocketAddr> = (1..=3).map(|n| SocketAddr::from(([10, 0, 0, n], 4810))).collect();
-        Addresses::new(&to, &[])
+        Addresses::new(&to, &[], false)
+    }
+
+    #[test]
+    fn in_order_the_first_good_one_is_used_and_gets_its_streams_back() {
+        let to: Vec<SocketAddr> = (1..=3).map(|n| SocketAddr::from(([10, 0, 0, n], 4810))).collect();
+        let (mut addresses, now) = (Addresses::new(&to, &[], true), Instant::now());
+        assert_eq!((0..3).map(|_| open(&mut addresses, now)).collect::<Vec<_>>(), [0, 0, 0]);
+        assert!(addresses.crowded(now + MOVE).is_none());
+        // The first is found dead: its streams come back over the second, and it alone is tried again.
+        (0..3).for_each(|_| addresses.closed(0, Some(RETRY), now));
+        assert_eq!((0..3).map(|_| open(&mut addresses, now)).collect::<Vec<_>>(), [1, 1, 1]);
+        let later = now + RETRY;
+        assert_eq!(addresses.next(later, false).map(|(n, ..)| n), Some(0));
+        addresses.opened(0);
+        assert_eq!(addresses.crowded(later + MOVE), Some(1), "back to the first");
+    }
+
+    #[test]
+    fn a_path_that_is_said_to_be_cut_is_left_for_the_one_that_is_named() {
+        let to: Vec<SocketAddr> = (1..=3).map(|n| SocketAddr::from(([10, 0, 0, n], 4810))).collect();
+        let (mut addresses, now) = (Addresses::new(&to, &[], true), Instant::now());
+        assert_eq!(open(&mut addresses, now), 0);
+        assert_eq!(addresses.prefer((to[2], None), Some(now)), Some(2));
+        assert!(addresses.is_bad(0) && !addresses.is_bad(1));
+        assert_eq!(open(&mut addresses, now), 2);
+        let later = now + RETRY;
+        assert!(addresses.next(later, false).is_none(), "what is liked less is not tried while the best is good");
+        addresses.closed(2, Some(RETRY), later);
+        assert_eq!(addresses.next(later, true).map(|(n, ..)| n), Some(0), "the next in order, whose time has come");
+        assert_eq!(addresses.prefer((to[0], None), None), Some(0));
+        assert_eq!(addresses.prefer(("192.0.2.1:1".parse().unwrap(), None), None), None);
     }
 
     fn open(addresses: &mut Addresses, now: Instant) -> usize {

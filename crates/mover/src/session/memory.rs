@@ -118,6 +118,10 @@ async fn send_until(
             change = steered(&mut steer) => match change {
                 Steer::Rate(rate) => sending.set_rate(rate),
                 Steer::Streams(n) => sending.set_streams(n),
+                Steer::Path { to, from, is_cut } => {
+                    wire.link.prefer((to, from));
+                    sending.prefer((to, from), is_cut);
+                }
                 Steer::Stop => return Ok(()),
             },
             () = stopped(&mut stop) => return Err(SessionError::Stopped),
@@ -233,6 +237,10 @@ async fn receive_until(
                 Steer::Streams(n) => {
                     receiving.set_streams(n);
                     wire.link.send(Control::SetStreams(n)).await;
+                }
+                Steer::Path { to, from, is_cut } => {
+                    wire.link.prefer((to, from));
+                    receiving.prefer((to, from), is_cut);
                 }
                 Steer::Stop => return Ok(()),
             },

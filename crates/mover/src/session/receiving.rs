@@ -11,7 +11,7 @@ use sys::poll::Waker;
 use tokio::sync::mpsc;
 
 use super::auto::Auto;
-use super::streams::{Streams, Ways};
+use super::streams::{Streams, Way, Ways};
 use super::{Context, NEWS_MAX, SessionError, Wire};
 use crate::control::attribution::Limit;
 use crate::frame::{Frame, Pool};
@@ -118,6 +118,15 @@ impl Receiving {
     pub fn abandon(&mut self, id: u16) {
         // The other end's word; a number that is not open is none of ours.
         if self.streams.give_up(id, true) {
+            self.threads.iter().for_each(|t| t.abandon(id));
+        }
+    }
+
+    /// An address goes before all others, if this end connects; streams over others are closed, and what was on its way over them is
+    /// sent again: only a sender can end a stream in good order.
+    pub fn prefer(&mut self, to: Way, is_cut: bool) {
+        for id in self.streams.prefer(to, is_cut) {
+            self.streams.leave(id);
             self.threads.iter().for_each(|t| t.abandon(id));
         }
     }

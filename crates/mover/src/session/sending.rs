@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use units::Rate;
 
 use super::auto::Auto;
-use super::streams::{Sample, Streams, Ways};
+use super::streams::{Sample, Streams, Way, Ways};
 use super::{Context, NEWS_MAX, SessionError, TICK, Wire};
 use crate::control::congestion::{self, Losses};
 use crate::control::pace::{Pacer, Reading};
@@ -63,6 +63,8 @@ pub struct Sending {
     before: Before,
     looked: Instant,
     auto: Auto,
+    /// Streams over paths that are cut, given up and to be told.
+    left: Vec<u16>,
     rate_max_bps: Option<u64>,
     driver: bool,
 }
@@ -133,6 +135,7 @@ impl Sending {
             before: Before::default(),
             looked: begin,
             auto,
+            left: Vec::new(),
             rate_max_bps: context.rate_max_bps,
             driver: context.driver,
         }
@@ -220,6 +223,20 @@ impl Sending {
         self.have_streams(n);
     }
 
+    /// An address goes before all others, if this end connects. Streams over others end: at once if they `is_cut`, else when they have
+    /// said what they have to say.
+    pub fn prefer(&mut self, to: Way, is_cut: bool) {
+        for id in self.streams.prefer(to, is_cut) {
+            tracing::debug!(stream = id, to = %to.0, is_cut, "leaves for the address that goes first");
+            if is_cut && self.streams.leave(id) {
+                self.threads.iter().for_each(|t| t.abandon(id));
+                self.left.push(id);
+            } else if !is_cut {
+                self.threads.iter().for_each(|t| t.end(id));
+            }
+        }
+    }
+
     fn have_streams(&mut self, n: u16) {
         self.streams.wanted = n.max(1);
         for id in self.streams.surplus(n) {
@@ -251,10 +268,10 @@ impl Sending {
     /// When no stream can be opened.
     pub fn tick(&mut self, now: Instant, wire: &Wire) -> Result<Vec<u16>, SessionError> {
         self.streams.maintain(now, wire.link.is_heard(now))?;
-        let mut given_up = Vec::new();
+        let mut given_up = std::mem::take(&mut self.left);
         if now.duration_since(self.watched_at) >= LOOK {
             self.watched_at = now;
-            given_up = self.watch(now, wire.link.works(now));
+            given_up.extend(self.watch(now, wire.link.works(now)));
         }
         self.pace(now);
         Ok(given_up)

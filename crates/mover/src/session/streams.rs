@@ -25,6 +25,9 @@ const FAILURES_MAX: u32 = 6;
 /// second, and one that is sent after the address has come back is answered.
 const TRIAL: Duration = Duration::from_millis(2500);
 
+/// An address of the other end, and from which of ours it is reached, where that matters.
+pub type Way = (SocketAddr, Option<IpAddr>);
+
 /// How streams come to a session.
 pub enum Ways {
     /// This end connects, to these addresses in turn, from these.
@@ -35,6 +38,8 @@ pub enum Ways {
         from: Vec<IpAddr>,
         /// Connections that were made ahead for the first streams.
         ahead: Vec<Ahead>,
+        /// The addresses are liked in their order; else all are used.
+        in_order: bool,
     },
     /// The other end connects; the accepting port hands them on.
     Wait(mpsc::Receiver<Opened>),
@@ -44,7 +49,7 @@ impl Ways {
     /// No way: what stands where one was taken from.
     #[must_use]
     pub fn nowhere() -> Ways {
-        Ways::Dial { to: Vec::new(), from: Vec::new(), ahead: Vec::new() }
+        Ways::Dial { to: Vec::new(), from: Vec::new(), ahead: Vec::new(), in_order: false }
     }
 }
 
@@ -161,7 +166,7 @@ impl Streams {
     pub fn new(ways: Ways, session: SessionId, key: SessionKey, settings: Settings, wanted: u16) -> Streams {
         let (arrive, arrivals) = mpsc::channel(PENDING_MAX);
         let (source, ahead) = match ways {
-            Ways::Dial { to, from, ahead } => (Source::Dial(Addresses::new(&to, &from)), ahead),
+            Ways::Dial { to, from, ahead, in_order } => (Source::Dial(Addresses::new(&to, &from, in_order)), ahead),
             Ways::Wait(arrivals) => (Source::Wait(arrivals), Vec::new()),
         };
         Streams {
@@ -242,7 +247,8 @@ impl Streams {
             return Err(SessionError::Streams(self.last_failure.clone()));
         }
         while self.pending < PENDING_MAX {
-            let missing = self.live.len() + self.pending < usize::from(self.wanted);
+            let alive = self.live.values().filter(|live| !live.stalled).count();
+            let missing = alive + self.pending < usize::from(self.wanted);
             let Some((way, address, bind)) = addresses.next(now, missing) else { break };
             let patience = if addresses.is_bad(way) { TRIAL } else { OPEN_TIMEOUT };
             let id = self.next_id;
@@ -298,6 +304,23 @@ impl Streams {
         }
         let crowded = addresses.crowded(now)?;
         self.live.iter().rev().find(|(_, live)| live.way == Some(crowded) && !live.stalled).map(|(id, _)| *id)
+    }
+
+    /// An address goes before all others, if this end connects to it. Gives the open streams over others; if those are cut, no further
+    /// ones are opened over them for a while.
+    pub fn prefer(&mut self, to: Way, is_cut: bool) -> Vec<u16> {
+        let Source::Dial(addresses) = &mut self.source else { return Vec::new() };
+        let Some(first) = addresses.prefer(to, is_cut.then(Instant::now)) else { return Vec::new() };
+        let elsewhere = |(_, live): &(&u16, &Live)| live.way.is_some_and(|way| way != first) && !live.stalled;
+        self.live.iter().filter(elsewhere).map(|(id, _)| *id).collect()
+    }
+
+    /// A stream over a path that is cut is being given up; false if it was before. Another one takes its place at once: it does not
+    /// count any more.
+    pub fn leave(&mut self, id: u16) -> bool {
+        let Some(live) = self.live.get_mut(&id).filter(|live| !live.stalled) else { return false };
+        live.stalled = true;
+        true
     }
 
     /// Streams open.

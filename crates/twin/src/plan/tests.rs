@@ -202,7 +202,7 @@ fn networks() -> impl Strategy<Value = Network> {
                     nodes.push(other);
                 }
             }
-            let path = Path { name: format!("p{index}"), from, to: nodes[nodes.len() - 1], links };
+            let path = Path { name: format!("p{index}"), from, to: nodes[nodes.len() - 1], links, addresses: None };
             network.paths.push(path);
         }
         network

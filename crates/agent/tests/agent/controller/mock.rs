@@ -287,6 +287,7 @@ pub(super) fn order(
         token,
         other: "the other host".into(),
         bind: Vec::new(),
+        in_order: false,
         names,
         how: How { protect: "integrity".into(), overwrite: "changed".into(), ..How::default() },
         lease,

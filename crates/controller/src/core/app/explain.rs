@@ -17,6 +17,9 @@ use planner::{Asks, Planner};
 /// Sessions that do less than they may, told one by one.
 const SHORT_TOLD_MAX: usize = 8;
 
+/// Sessions whose path is told, and transfers that left a link.
+const ROUTES_TOLD_MAX: usize = 8;
+
 /// What is known, and what the planner is to be asked.
 pub(super) struct Facts {
     told: Explanation,
@@ -93,6 +96,7 @@ fn transfer(core: &Core, subject: &str, id: TransferId, leg: Option<usize>) -> A
     told.text +=
         &format!("; {} are given to it, {} measured", views::rate(load.allocated_bps), views::rate(load.measured_bps));
     told.text += &shortfalls(core, &sessions);
+    told.text += &routes(core, &sessions);
     Ok(Facts { told, planner: Planner::of(core, Asks::Sessions(sessions)) })
 }
 
@@ -145,7 +149,18 @@ fn shortfalls(core: &Core, sessions: &[SessionId]) -> String {
     text
 }
 
-fn link(core: &Core, id: &str) -> Answer<Facts> {
+/// Which paths sessions go over, where there are several.
+fn routes(core: &Core, sessions: &[SessionId]) -> String {
+    let all: Vec<_> =
+        sessions.iter().filter_map(|id| Some(format!("; session {id} {}", core.told_route(*id)?))).collect();
+    let mut text = all.iter().take(ROUTES_TOLD_MAX).map(String::as_str).collect::<String>();
+    if all.len() > ROUTES_TOLD_MAX {
+        text += &format!("; and {} more", all.len() - ROUTES_TOLD_MAX);
+    }
+    text
+}
+
+fn link(core: &mut Core, id: &str) -> Answer<Facts> {
     let link = views::link(core, id)?;
     let name = id.rsplit_once(':').map_or(id, |(name, _)| name);
     let mut text = format!("from {} to {}", link.from, link.to);
@@ -162,6 +177,18 @@ fn link(core: &Core, id: &str) -> Answer<Facts> {
         views::rate(link.measured_bps),
         link.reason
     );
+    let moved: Vec<String> = core.moved_from(name).iter().map(ToString::to_string).collect();
+    if !moved.is_empty() {
+        let more = if moved.len() > ROUTES_TOLD_MAX {
+            format!(" and {} more", moved.len() - ROUTES_TOLD_MAX)
+        } else {
+            String::new()
+        };
+        text += &format!(
+            "; sessions of {}{more} went over to other paths",
+            moved[..moved.len().min(ROUTES_TOLD_MAX)].join(", ")
+        );
+    }
     let limit = core.state.limits.get(&Resource::Link(name.to_owned()));
     if let Some(limit) = limit {
         let until = limit.until.map(|until| format!(" until {until}")).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! From TOML to a checked network.
 
+use core::net::IpAddr;
 use std::ops::Range;
 
 use toml::Spanned;
@@ -14,7 +15,7 @@ use crate::network::{Direction, Jitter, Link, Loss, Network, NodeIndex, NodeKind
 const NETWORK_KEYS: &[&str] = &["name", "about", "hosts", "routers", "site", "host", "router", "link", "path"];
 const SITE_KEYS: &[&str] = &["name", "latitude", "longitude"];
 const NODE_KEYS: &[&str] = &["name", "site"];
-const PATH_KEYS: &[&str] = &["name", "from", "to", "links"];
+const PATH_KEYS: &[&str] = &["name", "from", "to", "links", "addresses"];
 const BURST_KEYS: &[&str] = &["to_bad", "to_good", "in_good", "in_bad"];
 const LOSS_KEYS: &[&str] = &["bursts", "mean", "burst"];
 
@@ -305,6 +306,23 @@ fn path(builder: &mut Builder, keys: &Keys<'_>) -> Result<(), NetworkError> {
         };
         return Err(keys.error(&span.unwrap_or(0..0), problem));
     }
-    let path = Path { name: name.to_owned(), from, to, links };
+    let addresses = addresses(keys)?;
+    let path = Path { name: name.to_owned(), from, to, links, addresses };
     builder.add_path(path).map_err(|problem| keys.fault(problem))
+}
+
+/// The addresses at both ends of a path.
+fn addresses(keys: &Keys<'_>) -> Result<Option<[IpAddr; 2]>, NetworkError> {
+    let Some(value) = keys.value("addresses") else { return Ok(None) };
+    let written = keys.list("addresses")?;
+    let [from, to] = written.as_slice() else {
+        let problem = format!("addresses: a path has two, at its `from` and at its `to`, not {}", written.len());
+        return Err(keys.error(&value.span(), problem));
+    };
+    let read = |(text, span): &(&str, Range<usize>)| {
+        let no =
+            || keys.error(span, "addresses: write IPv4 or IPv6 addresses such as `[\"192.0.2.1\", \"192.0.2.9\"]`");
+        text.parse::<IpAddr>().map_err(|_| no())
+    };
+    Ok(Some([read(from)?, read(to)?]))
 }

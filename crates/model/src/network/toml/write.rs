@@ -37,6 +37,7 @@ impl Network {
             let links: Vec<String> = path.links.iter().map(|link| quote(&self.links[*link].name)).collect();
             lines.extend(["".into(), "[[path]]".into(), format!("name = {}", quote(&path.name))]);
             lines.extend([format!("from = {from}"), format!("to = {to}"), format!("links = [{}]", links.join(", "))]);
+            lines.extend(path.addresses.map(|[from, to]| format!("addresses = [\"{from}\", \"{to}\"]")));
         }
         lines.join("\n") + "\n"
     }

@@ -76,7 +76,7 @@ fn link(forgotten: bool) -> (Arc<Net>, Link, Link) {
     let (near, far) = net.connect();
     let dial: Dial = Box::new({
         let net = net.clone();
-        move || {
+        move |_| {
             let net = net.clone();
             Box::pin(async move {
                 let number = net.made.fetch_add(1, Ordering::Relaxed);

@@ -39,7 +39,13 @@ pub(super) fn network(links: &[(&str, &str, &str, u32)]) -> Network {
 pub(super) fn add_path(network: &mut Network, name: &str, from: &str, to: &str, links: &[&str]) {
     let node = |name: &str| network.nodes.iter().position(|node| node.name == name).unwrap();
     let link = |name: &&str| network.links.iter().position(|link| link.name == *name).unwrap();
-    let path = Path { name: name.to_owned(), from: node(from), to: node(to), links: links.iter().map(link).collect() };
+    let path = Path {
+        name: name.to_owned(),
+        from: node(from),
+        to: node(to),
+        links: links.iter().map(link).collect(),
+        addresses: None,
+    };
     network.paths.push(path);
 }
 

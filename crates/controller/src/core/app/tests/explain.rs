@@ -167,7 +167,8 @@ async fn a_link_says_since_when_it_is_down_and_what_limits_it() {
     let world = World::set_up().await;
     world
         .on_core(|core| {
-            let events = ledger::wish::link_down(&core.state, "ocean", "3 probes missing").expect("it is a link");
+            let events =
+                ledger::wish::link_down(&core.state, "ocean", "3 probes missing", 60_000).expect("it is a link");
             events.into_iter().try_for_each(|event| core.record(event)).expect("it fits");
         })
         .await;

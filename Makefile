@@ -69,7 +69,7 @@ install: ## Install program, manual, completions, service below PREFIX (/usr/loc
 	umask 022 && "$(program)" completions bash > "$(bash)/longhaul"
 	umask 022 && "$(program)" completions zsh > "$(zsh)/_longhaul"
 	umask 022 && "$(program)" completions fish > "$(fish)/longhaul.fish"
-	for unit in longhaul longhaul-controller; do \
+	for unit in longhaul longhaul-controller longhaul-driver; do \
 		sed 's|/usr/bin/longhaul|$(PREFIX)/bin/longhaul|' packaging/$$unit.service | \
 			install -Dm644 /dev/stdin "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service" || exit 1; \
 	done
@@ -78,6 +78,7 @@ install: ## Install program, manual, completions, service below PREFIX (/usr/loc
 	install -Dm644 packaging/roots.conf "$(DESTDIR)$(PREFIX)/share/longhaul/roots.conf"
 	install -Dm644 packaging/serve.toml "$(DESTDIR)$(PREFIX)/share/longhaul/serve.toml"
 	install -Dm644 packaging/controller.toml "$(DESTDIR)$(PREFIX)/share/longhaul/controller.toml"
+	install -Dm644 packaging/driver.toml "$(DESTDIR)$(PREFIX)/share/longhaul/driver.toml"
 	[ -e "$(DESTDIR)$(SYSCONFDIR)/longhaul/serve.toml" ] || \
 		install -Dm640 packaging/serve.toml "$(DESTDIR)$(SYSCONFDIR)/longhaul/serve.toml"
 
@@ -87,5 +88,6 @@ uninstall: ## Remove what install put there, with the same PREFIX and DESTDIR; t
 	rm -f "$(bash)/longhaul" "$(zsh)/_longhaul" "$(fish)/longhaul.fish"
 	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul.service"
 	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul-controller.service"
+	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul-driver.service"
 	rm -f "$(DESTDIR)$(PREFIX)/lib/sysusers.d/longhaul.conf" "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/longhaul.conf"
 	rm -rf "$(DESTDIR)$(PREFIX)/share/longhaul"

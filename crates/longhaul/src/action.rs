@@ -3,6 +3,7 @@
 mod controller;
 mod copy;
 mod document;
+mod driver;
 mod end;
 mod host_agent;
 mod network;
@@ -50,6 +51,8 @@ pub(crate) enum Action {
     Session(session::Session),
     /// Makes, lists, changes or removes emulated networks.
     Twin(TwinWhat),
+    /// Shapes traffic, and routes it by policy.
+    Driver(Box<driver::Driver>),
     /// Computes paths, slots and requirements from files.
     Plan(PlanWhat),
     /// Asks a controller.
@@ -79,6 +82,7 @@ impl Action {
             Command::Token(args) => Action::Token(args.what),
             Command::Session(SessionArgs { what }) => Action::Session(session::Session::of(what, &environment)),
             Command::Twin(TwinArgs { what }) => Action::Twin(what),
+            Command::Driver(args) => Action::Driver(Box::new(driver::Driver::of(args.what, &environment)?)),
             Command::Plan(PlanArgs { what }) => Action::Plan(what),
             Command::Controller(command) => {
                 if let ControllerCommand::Agent(args) = &command
@@ -107,6 +111,7 @@ impl Action {
             Action::HostAgent(what) => host_agent::run(what),
             Action::Session(session) => session.run(),
             Action::Twin(what) => twin::run(what),
+            Action::Driver(driver) => driver.run(),
             Action::Plan(what) => plan::run(what),
             Action::Controller(asking) => asking.run(),
             Action::Completions(shell) => document::completions(shell),

@@ -2,7 +2,7 @@
 
 pub(crate) mod controller;
 pub(crate) mod copy;
-pub(crate) mod dscp;
+pub(crate) mod driver;
 pub(crate) mod groups;
 pub(crate) mod location;
 pub(crate) mod plan;
@@ -69,6 +69,7 @@ pub(crate) enum Command {
     Session(session::SessionArgs),
     Test(test::TestArgs),
     Twin(twin::TwinArgs),
+    Driver(driver::DriverArgs),
     Plan(plan::PlanArgs),
     #[command(flatten)]
     Controller(controller::ControllerCommand),

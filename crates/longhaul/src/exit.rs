@@ -88,10 +88,15 @@ pub(crate) fn code_of(error: &anyhow::Error) -> u8 {
             Some(controller::ControllerError::World { .. }) => Some(USAGE),
             _ => None,
         };
+        let wished = || cause.downcast_ref::<driver::WishError>().map(|_| USAGE);
+        let working = || match cause.downcast_ref::<driver::LockError>() {
+            Some(driver::LockError::Held { .. }) => Some(AGAIN),
+            _ => None,
+        };
         let lost = || cause.downcast_ref::<crate::action::Lost>().map(|_| AGAIN);
         let closed = || cause.downcast_ref::<OutputClosed>().map(|_| DONE);
         let own = coded.or_else(moved).or_else(served).or_else(tokens).or_else(asked);
-        own.or_else(configured).or_else(world).or_else(lost).or_else(closed)
+        own.or_else(configured).or_else(wished).or_else(working).or_else(world).or_else(lost).or_else(closed)
     });
     known.unwrap_or(FAILED)
 }

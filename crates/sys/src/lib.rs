@@ -13,6 +13,7 @@
 //! | [`device`] | the block device under a file |
 //! | [`netns`], [`tun`] | network namespaces with names, and TUN devices with offload headers |
 //! | [`interface`] | the host's network interfaces and their addresses |
+//! | [`netlink`] | questions and changes to the kernel's network, framed |
 //! | [`process`] | who and where this process is |
 //! | [`random`], [`clock`] | the kernel's randomness, the identity of this boot and the time since |
 //!
@@ -37,6 +38,7 @@ pub mod cpu;
 pub mod device;
 pub mod file;
 pub mod interface;
+pub mod netlink;
 pub mod netns;
 pub mod poll;
 pub mod process;

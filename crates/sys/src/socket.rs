@@ -11,7 +11,7 @@ mod connect;
 mod interface;
 mod label;
 mod options;
-mod raw;
+pub(crate) mod raw;
 mod size;
 mod tcp_info;
 mod transfer;

@@ -7,6 +7,7 @@
 //! - [`Span`]: a length of time as written in options (`2d`, `1h30m`, `250ms`).
 //! - [`Utc`]: a moment as people write it (`2026-03-01T06:00:00Z`).
 //! - [`Window`]: from one moment to another, half-open.
+//! - [`dscp`]: differentiated services code points by name.
 //! - [`WireOverhead`]: the only conversion between a [`Rate`] and a [`Goodput`].
 //!
 //! # Written form
@@ -43,6 +44,7 @@
 #![forbid(unsafe_code)]
 
 mod bytes;
+pub mod dscp;
 mod goodput;
 mod overhead;
 mod parse;

@@ -217,6 +217,9 @@ pub struct CounterSample {
     /// How long ago it was read, ms.
     #[serde(default)]
     pub age_ms: u64,
+    /// The rate to which whoever counts holds Longhaul's part of it, b/s of IP packets, whatever senders do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enforced_bps: Option<u64>,
 }
 
 impl Check for Counters {

@@ -161,7 +161,13 @@ fn other_requests_are_checked_too() {
     assert!(limit(1, "repair").is_ok() && limit(0, "x").is_err() && limit(LIMIT_SECONDS_MAX + 1, "x").is_err());
     assert!(limit(1, "").is_err());
 
-    let sample = CounterSample { link: "ana:forward".to_owned(), rate_bps: Some(1), total_bytes: None, age_ms: 0 };
+    let sample = CounterSample {
+        link: "ana:forward".to_owned(),
+        rate_bps: Some(1),
+        total_bytes: None,
+        age_ms: 0,
+        enforced_bps: None,
+    };
     let counters = |samples| Counters { source: "snmp".to_owned(), samples }.check();
     assert!(counters(vec![sample.clone()]).is_ok() && counters(vec![]).is_err());
     assert!(counters(vec![sample.clone(); SAMPLES_MAX + 1]).is_err());

@@ -1,6 +1,6 @@
 //! Commands that ask a controller over HTTPS.
 
-mod client;
+pub(super) mod client;
 mod event;
 mod fleet;
 mod known;

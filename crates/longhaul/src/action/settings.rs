@@ -6,11 +6,11 @@ use proto::control::{FlowLabel, Settings};
 use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, CONGESTION_CHARS_MAX};
 use units::Bytes;
 
-use crate::args::dscp;
 use crate::args::groups::TransportArgs;
 use crate::args::value::Protect;
 use crate::environment::Environment;
 use crate::exit::usage;
+use units::dscp;
 
 /// Chunks are whole pages, for direct I/O.
 const CHUNK_ALIGN: u64 = 4096;

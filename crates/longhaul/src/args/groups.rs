@@ -41,7 +41,7 @@ pub(crate) struct TransportArgs {
     pub(crate) protect: Option<Protect>,
 
     /// Differentiated services code point: 0 to 63, or a name such as le, cs1, af11
-    #[arg(long, value_name = "DSCP", value_parser = super::dscp::parse)]
+    #[arg(long, value_name = "DSCP", value_parser = units::dscp::parse)]
     pub(crate) dscp: Option<u8>,
 
     /// SciTag of the packets: 64 x experiment + activity, or EXPERIMENT:ACTIVITY

@@ -19,7 +19,7 @@ const LAYERS: &[&[&str]] = &[
     &["ledger"],
     &["api", "sys"],
     &["host", "service"],
-    &["mover", "probe", "twin"],
+    &["driver", "mover", "probe", "twin"],
     &["faces"],
     &["agent", "controller"],
     &["longhaul"],

@@ -25,6 +25,9 @@ pub(super) const COUNTED_MAX: usize = 65_536;
 /// How long a sample is good: three rounds of the usual once a minute.
 pub(super) const GOOD: Duration = Duration::from_secs(180);
 
+/// How long it holds that somebody enforces a rate: a driver says it every few seconds, once a minute at least.
+const ENFORCED: Duration = Duration::from_secs(90);
+
 /// The newest samples.
 #[derive(Debug, Default)]
 pub(crate) struct CounterSamples {
@@ -43,6 +46,8 @@ struct Sample {
     rate_bps: Option<u64>,
     /// Of that what is not ours, b/s.
     at_large_bps: u64,
+    /// To what our part of it is held by whoever counts, b/s.
+    enforced_bps: Option<u64>,
 }
 
 /// Takes samples: all of a message or none.
@@ -90,7 +95,9 @@ impl CounterSamples {
         let rate_bps = sample.rate_bps.or_else(counted);
         let at_large_bps = rate_bps.unwrap_or(0).saturating_sub(own_bps);
         let (source, total_bytes) = (source.to_owned(), sample.total_bytes);
-        self.by_way.insert(sample.link.clone(), Sample { source, at, total_bytes, rate_bps, at_large_bps });
+        let enforced_bps = sample.enforced_bps;
+        self.by_way
+            .insert(sample.link.clone(), Sample { source, at, total_bytes, rate_bps, at_large_bps, enforced_bps });
         true
     }
 
@@ -99,6 +106,12 @@ impl CounterSamples {
         let sample = self.by_way.get(id)?;
         let age = sample.at.elapsed();
         Some((sample.rate_bps?, age)).filter(|_| age <= GOOD)
+    }
+
+    /// To what our part of a direction of a link is held there, whatever senders do, b/s; `None` if nobody said so of late.
+    pub(crate) fn enforced(&self, id: &str) -> Option<u64> {
+        let sample = self.by_way.get(id)?;
+        sample.enforced_bps.filter(|_| sample.at.elapsed() <= ENFORCED)
     }
 
     /// Whether somebody counts on a direction of a link.
@@ -190,7 +203,7 @@ mod tests {
     use super::*;
 
     fn sample(rate_bps: Option<u64>, total_bytes: Option<u64>, age_ms: u64) -> CounterSample {
-        CounterSample { link: "ana:forward".to_owned(), rate_bps, total_bytes, age_ms }
+        CounterSample { link: "ana:forward".to_owned(), rate_bps, total_bytes, age_ms, enforced_bps: None }
     }
 
     #[tokio::test(start_paused = true)]

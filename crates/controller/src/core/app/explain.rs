@@ -91,6 +91,7 @@ fn transfer(core: &Core, subject: &str, id: TransferId, leg: Option<usize>) -> A
         told.remedies.extend(reason.way_out().map(|text| Remedy { text: text.to_owned(), rate_bps: None }));
         return Ok(Facts { told, planner: None });
     }
+    told.assurance = assurance(core, sessions.iter().flat_map(|id| views::ways(core, *id)));
     let load = Load::of_all(core, &sessions);
     told.rate_bps = Some(load.allocated_bps);
     told.text +=
@@ -201,6 +202,10 @@ fn link(core: &mut Core, id: &str) -> Answer<Facts> {
     told.rate_bps = Some(link.allocated_bps);
     told.holders = holders(core, id);
     told.holders.extend(holds.iter().map(planner::holder));
+    told.assurance = assurance(core, std::iter::once(id.to_owned()));
+    if let Some(held) = core.desk.counters.enforced(id) {
+        told.text += &format!("; a driver holds what is Longhaul's to {}, whatever senders do", views::rate(held));
+    }
     if let Some(total) = link.total_bps {
         let rate_bps = total.saturating_sub(link.measured_bps);
         told.holders.push(Holder { holder: "at-large".to_owned(), class: None, rate_bps });
@@ -228,6 +233,18 @@ fn booked<'a>(core: &'a Core, id: &str) -> Option<&'a Left> {
     let (_, directions) = views::directions(core);
     let of = directions.into_iter().find(|of| of.id == id)?;
     views::booked(core, of.link, of.way)
+}
+
+/// How sure rates over these directions are: enforced if on each of them somebody says that our part is held to what it may be. Else only our own
+/// senders hold to them.
+fn assurance(core: &Core, ways: impl Iterator<Item = String>) -> Assurance {
+    let ways: std::collections::BTreeSet<String> = ways.collect();
+    let is_enforced = |way: &String| {
+        let held = core.desk.counters.enforced(way);
+        let may = views::link(core, way).ok().and_then(|link| link.mark_bps.or(link.capacity_bps));
+        held.zip(may).is_some_and(|(held, may)| held <= may)
+    };
+    if !ways.is_empty() && ways.iter().all(is_enforced) { Assurance::Enforced } else { Assurance::Edge }
 }
 
 /// Who has a part of a direction of a link, by transfer, those who have most first.

@@ -34,23 +34,23 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const ANSWER_MAX: usize = 64 << 20;
 
 /// A controller, and what lets us in.
-pub(super) struct Controller {
+pub(in crate::action) struct Controller {
     at: Agent,
     token: String,
     trust: Trust,
     /// JSON on standard output.
-    pub(super) json: bool,
+    pub(in crate::action) json: bool,
 }
 
 /// The body of a request.
-pub(super) enum Content {
+pub(in crate::action) enum Content {
     None,
     Json(Vec<u8>),
     Toml(Vec<u8>),
 }
 
 impl Content {
-    pub(super) fn json(thing: &impl Serialize) -> Result<Content> {
+    pub(in crate::action) fn json(thing: &impl Serialize) -> Result<Content> {
         Ok(Content::Json(serde_json::to_vec(thing).context("cannot write the request as JSON")?))
     }
 }
@@ -70,7 +70,7 @@ impl Controller {
     ///
     /// # Errors
     /// When it is not named, or what lets us in is missing.
-    pub(super) fn of(args: &ReachArgs, environment: &Environment) -> Result<Controller> {
+    pub(in crate::action) fn of(args: &ReachArgs, environment: &Environment) -> Result<Controller> {
         let url = args.controller.as_ref().or(environment.controller.as_ref()).ok_or_else(|| {
             usage("no controller is named: give --controller https://HOST, or set LONGHAUL_CONTROLLER")
         })?;
@@ -93,7 +93,7 @@ impl Controller {
     ///
     /// # Errors
     /// When the controller cannot be reached, or says no.
-    pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+    pub(in crate::action) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.ask("GET", path, Content::None).await
     }
 
@@ -101,7 +101,12 @@ impl Controller {
     ///
     /// # Errors
     /// When the controller cannot be reached, or says no.
-    pub(super) async fn ask<T: DeserializeOwned>(&self, method: &str, path: &str, content: Content) -> Result<T> {
+    pub(in crate::action) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        path: &str,
+        content: Content,
+    ) -> Result<T> {
         let bytes = self.bytes(method, path, content, None).await?;
         serde_json::from_slice(&bytes).context("the controller's answer cannot be read; it may be of another version")
     }
@@ -110,7 +115,13 @@ impl Controller {
     ///
     /// # Errors
     /// When the controller cannot be reached, or says no.
-    pub(super) async fn bytes(&self, method: &str, path: &str, content: Content, key: Option<&str>) -> Result<Bytes> {
+    pub(in crate::action) async fn bytes(
+        &self,
+        method: &str,
+        path: &str,
+        content: Content,
+        key: Option<&str>,
+    ) -> Result<Bytes> {
         let asking = async {
             let response = self.send(method, path, content, key.map(|key| ("idempotency-key", key))).await?;
             let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
@@ -126,7 +137,7 @@ impl Controller {
     ///
     /// # Errors
     /// When the controller cannot be reached, or says no.
-    pub(super) async fn send(
+    pub(in crate::action) async fn send(
         &self,
         method: &str,
         path: &str,
@@ -195,7 +206,7 @@ impl Controller {
 }
 
 /// Whether an error is a connection that was lost.
-pub(super) fn is_lost(error: &anyhow::Error) -> bool {
+pub(in crate::action) fn is_lost(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.is::<Lost>())
 }
 
@@ -240,7 +251,7 @@ fn parse(url: &str) -> Result<Agent, String> {
 }
 
 /// A word as a part of a path of a URL.
-pub(super) fn part(word: &str) -> String {
+pub(in crate::action) fn part(word: &str) -> String {
     let mut part = String::with_capacity(word.len());
     for byte in word.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {

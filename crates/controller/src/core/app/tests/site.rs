@@ -86,7 +86,13 @@ async fn links_show_counters_and_flexible_marks_need_them() {
     assert!(refused.kind == Kind::Conflict && refused.detail.contains("ocean:forward"), "{refused}");
     let counters = |link: &str, rate| Counters {
         source: "snmp".to_owned(),
-        samples: vec![CounterSample { link: link.to_owned(), rate_bps: Some(rate), total_bytes: None, age_ms: 0 }],
+        samples: vec![CounterSample {
+            link: link.to_owned(),
+            rate_bps: Some(rate),
+            total_bytes: None,
+            age_ms: 0,
+            enforced_bps: None,
+        }],
     };
     assert_eq!(kind(world.face.count(&world.me, counters("ocean", 1)).await), Kind::NotFound, "it is no direction");
     world.face.count(&world.me, counters("ocean:forward", 3_000_000_000)).await.expect("it is counted");
@@ -108,6 +114,28 @@ async fn links_show_counters_and_flexible_marks_need_them() {
         [("sea on ocean:forward", 4_200_000_000)]
     );
     assert_eq!(kind(world.face.link(&world.me, "ocean").await), Kind::NotFound);
+}
+
+#[tokio::test]
+async fn a_link_that_a_driver_holds_is_enforced_until_it_says_nothing_more() {
+    use api::rest::{About, Assurance};
+    let world = World::set_up().await;
+    let says = async |enforced_bps| {
+        let link = "ocean:forward".to_owned();
+        let sample = CounterSample { link, rate_bps: Some(1), total_bytes: None, age_ms: 0, enforced_bps };
+        let counters = Counters { source: "driver".to_owned(), samples: vec![sample] };
+        world.face.count(&world.me, counters).await.expect("it is counted");
+        world.face.explain(&world.me, About::Link, "ocean:forward").await.expect("there is such a link")
+    };
+    let may = world.face.link(&world.me, "ocean:forward").await.expect("a link");
+    let may = may.mark_bps.or(may.capacity_bps).expect("it has a rate");
+    assert_eq!(says(None).await.assurance, Assurance::Edge, "it is counted only");
+    let told = says(Some(may)).await;
+    assert_eq!(told.assurance, Assurance::Enforced);
+    assert!(told.text.contains("a driver holds what is Longhaul's to "), "{}", told.text);
+    assert_eq!(says(Some(may + 1)).await.assurance, Assurance::Edge, "it lets more through than may be");
+    let other = world.face.explain(&world.me, About::Link, "ocean:backward").await.expect("there is such a link");
+    assert_eq!(other.assurance, Assurance::Edge, "the other direction is another");
 }
 
 #[tokio::test]

@@ -45,6 +45,7 @@ impl Watch {
             self.missed();
         }
         self.asked += 1;
+        self.looked.get_or_insert(now);
         self.waiting.push_back((self.asked, now));
         self.asked
     }
@@ -60,9 +61,9 @@ impl Watch {
         self.answered += 1;
         self.missing = 0;
         if let Some(at) = waited {
-            // Those before it may still come, on a path that reorders.
-            self.waiting.remove(at);
-            self.in_row += 1;
+            // Three in a row are three without an answer to a later one. Those before it may still come, on a path that reorders.
+            self.waiting.drain(..=at);
+            self.in_row = if at == 0 { self.in_row + 1 } else { 1 };
         }
         match self.state {
             None | Some(PathState::Silent) => self.state = Some(PathState::Answering),

@@ -20,12 +20,12 @@ risks = ["duct"]
 name = "south"
 ends = ["rb", "ra"]
 rate = "8 Gb/s"
-cost = 2
+cost = 20
 [[link]]
 name = "middle"
 ends = ["ra", "rb"]
 rate = "10 Gb/s"
-cost = 5
+cost = 30
 risks = ["duct"]
 [[link]]
 name = "eb"

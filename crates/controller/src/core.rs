@@ -238,6 +238,7 @@ impl Core {
     /// Looks at what has become due.
     fn look(&mut self) {
         self.expire_live();
+        self.hear_of_waiting();
         if self.refused_until.is_some_and(|until| Instant::now() < until) {
             return;
         }
@@ -255,6 +256,7 @@ impl Core {
         if let Err(error) = self.append() {
             return self.refused(&error);
         }
+        self.keep_planning();
         for reply in std::mem::take(&mut self.replies) {
             reply(Ok(()));
         }
@@ -302,6 +304,7 @@ impl Core {
         tracing::error!(error = text, "the store refuses to be written: nothing of this moment counts");
         *self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
         self.batch.clear();
+        self.planned.to_keep = None;
         self.outbox.clear();
         for reply in std::mem::take(&mut self.replies) {
             reply(Err(&text));

@@ -15,6 +15,7 @@ mod core;
 pub mod events;
 pub mod http;
 pub mod hub;
+mod planning;
 mod replay;
 mod run;
 pub mod store;

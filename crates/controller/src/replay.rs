@@ -3,6 +3,7 @@
 use ledger::{Moment, State};
 
 use crate::core::StartError;
+use crate::planning::Planning;
 use crate::store::{Place, Report, StoreError};
 
 /// What a replay found.
@@ -20,11 +21,16 @@ pub struct Replayed {
     pub sessions: usize,
     /// BLAKE3 of the state at the end.
     pub digest: [u8; 32],
+    /// Plannings that the planner of this program gives the same answer to, certified.
+    pub plannings: usize,
+    /// Those that it does not, in words.
+    pub plannings_differ: Vec<String>,
     /// What a check of every row found, if one was asked for.
     pub report: Option<Report>,
 }
 
-/// Replays the log of a store that no controller has open; with `verify` also checks every page of files.
+/// Replays the log of a store that no controller has open; with `verify` also checks every page of files, and asks the planner again what is
+/// kept of plannings.
 ///
 /// # Errors
 /// When the store cannot be used, or an event does not follow from those before it.
@@ -36,6 +42,10 @@ pub fn replay(place: &Place, verify: bool) -> Result<Replayed, StartError> {
     if first > 1 {
         return Err(StartError::Store(StoreError::Trimmed { from: 1, first }));
     }
+    let mut kept =
+        if verify { crate::store::Archive::open(&*store)?.plannings()?.into_iter() } else { Vec::new().into_iter() }
+            .peekable();
+    let (mut plannings, mut plannings_differ) = (0, Vec::new());
     let mut snapshots = log.snapshots()?;
     snapshots.sort_unstable();
     let mut waiting = snapshots.into_iter().peekable();
@@ -51,6 +61,12 @@ pub fn replay(place: &Place, verify: bool) -> Result<Replayed, StartError> {
             let applied = state.apply(Moment(event.at_ms), &decoded);
             applied.map_err(|source| StartError::Contradiction { number, source })?;
             events = number;
+            while let Some((after, bytes)) = kept.next_if(|(after, _)| *after == number) {
+                match asked_again(after, &bytes, &state) {
+                    None => plannings += 1,
+                    Some(differs) => plannings_differ.push(differs),
+                }
+            }
             if waiting.next_if_eq(&number).is_some() {
                 if log.snapshot(number)?.bytes == state.encode() {
                     same += 1;
@@ -60,7 +76,18 @@ pub fn replay(place: &Place, verify: bool) -> Result<Replayed, StartError> {
             }
         }
     }
+    plannings_differ.extend(
+        kept.map(|(after, _)| format!("a planning after event {after}, which the log has not: remove the archive")),
+    );
     let digest = *blake3::hash(&state.encode()).as_bytes();
     let (transfers, sessions) = (state.transfers.len(), state.sessions.len());
-    Ok(Replayed { events, snapshots: same, differ, transfers, sessions, digest, report })
+    Ok(Replayed { events, snapshots: same, differ, transfers, sessions, digest, plannings, plannings_differ, report })
+}
+
+fn asked_again(after: u64, bytes: &[u8], state: &State) -> Option<String> {
+    match serde_json::from_slice::<Planning>(bytes) {
+        Ok(planning) if planning.after == after => planning.again(state),
+        Ok(_) => Some(format!("the planning after event {after} is of another event")),
+        Err(error) => Some(format!("the planning after event {after} cannot be read: {error}")),
+    }
 }

@@ -21,7 +21,8 @@ mod verify;
 use std::fmt;
 
 pub use archive::{
-    ARCHIVE_BYTES_MAX, Answer, Archive, PENDING_MAX, POINTS_MAX, Point, RING_SAMPLES, SERIES_MAX, SERIES_NAME_MAX,
+    ARCHIVE_BYTES_MAX, Answer, Archive, PENDING_MAX, PLANNINGS_MAX, POINTS_MAX, Point, RING_SAMPLES, SERIES_MAX,
+    SERIES_NAME_MAX,
 };
 pub use backup::{Copied, backup, restore};
 pub use error::{Part, Result, StoreError};

@@ -12,6 +12,7 @@ use units::Rate;
 
 use super::live::Step;
 use super::{Core, World};
+use crate::planning::{KEPT_EACH, Planning};
 
 /// What changes is put together for so long before it is planned.
 const GATHER: Duration = Duration::from_millis(50);
@@ -31,6 +32,10 @@ pub(crate) struct Planned {
     pub(crate) booked: Vec<Left>,
     /// When they leave something else.
     booked_until: Option<units::Moment>,
+    /// To be kept when this turn is durable.
+    pub(super) to_keep: Option<Planning>,
+    /// When one was kept last.
+    kept: Option<Instant>,
     /// Since when something has changed.
     changed: Option<Instant>,
     last: Option<Instant>,
@@ -105,7 +110,10 @@ impl Core {
         for grant in grants {
             self.send_lease(&grant);
         }
-        // One that is ready begins when there is something for it; that it waits is no silence of its agents.
+    }
+
+    /// A session that is ready begins when there is something for it; that it waits is no silence of its agents.
+    pub(super) fn hear_of_waiting(&mut self) {
         let is_ready = |live: &super::live::Live| matches!(live.step, Step::Ready { .. });
         let waiting = self.live.iter().filter(|(_, live)| is_ready(live)).map(|(id, _)| *id);
         for id in waiting.collect::<Vec<_>>() {
@@ -136,7 +144,7 @@ impl Core {
         }
         let down = self.down(&world, &asked);
         let limits = self.limits(&world);
-        let mut shares = self.used_shares(&world);
+        let mut shares = self.used_shares(&world, now);
         self.fix_flexible(&world, &mut shares);
         let situation = Situation {
             network: &world.network,
@@ -148,7 +156,15 @@ impl Core {
         };
         let snapshot = situation.snapshot();
         match snapshot.allot() {
-            Ok(outcome) => self.planned.rates = Rates::from_outcome(&outcome, &asked),
+            Ok(outcome) => {
+                let rates = Rates::from_outcome(&outcome, &asked);
+                let is_due = !asked.is_empty() && self.planned.kept.is_none_or(|kept| kept.elapsed() >= KEPT_EACH);
+                if is_due {
+                    let after = self.stores.log.next() - 1 + self.batch.len() as u64;
+                    self.planned.to_keep = Planning::of(after, now, &world.shares, &situation, &rates);
+                }
+                self.planned.rates = rates;
+            }
             Err(error) => {
                 tracing::error!(%error, "the planner cannot divide the network: rates stay as they are");
                 return;
@@ -156,6 +172,16 @@ impl Core {
         }
         self.planned.leases.aim(&self.planned.rates);
         self.planned.question = Some((snapshot, asked));
+    }
+
+    /// Keeps the planning of this turn, for `replay --verify`; what it rests on is in the log now.
+    pub(super) fn keep_planning(&mut self) {
+        let Some(planning) = self.planned.to_keep.take() else { return };
+        self.planned.kept = Some(Instant::now());
+        let bytes = serde_json::to_vec(&planning).expect("it is plain data");
+        if let Err(error) = self.stores.archive.keep_planning(planning.after, &bytes) {
+            tracing::warn!(error = &error as &dyn std::error::Error, "a planning is not kept");
+        }
     }
 
     /// The sessions that are to have a rate.
@@ -230,9 +256,9 @@ impl Core {
     }
 
     /// The shares with what classes have used by now.
-    fn used_shares(&self, world: &World) -> model::shares::Shares {
+    fn used_shares(&self, world: &World, now: units::Moment) -> model::shares::Shares {
         let mut shares = (*world.shares).clone();
-        shares.now = Some(nanos(self.now()));
+        shares.now = Some(now);
         for class in &mut shares.classes {
             let Some(usage) = self.state.usage.get(&class.name) else { continue };
             class.used = Some(model::shares::Used {

@@ -1,4 +1,4 @@
-//! The archive: samples of series, finer where they are young. It may be lost: nothing is decided by it.
+//! The archive: samples of series, finer where they are young, and the last plannings. It may be lost: nothing is decided by it.
 //!
 //! Of each series the last [`RING_SAMPLES`] samples are in memory (one a second: 10 minutes). Means and greatest values of 10 s are
 //! kept on disk for 7 days and those of 5 min for a year, less if that would be more than [`ARCHIVE_BYTES_MAX`].
@@ -26,6 +26,9 @@ pub const POINTS_MAX: u32 = 10_000;
 pub const ARCHIVE_BYTES_MAX: u64 = 1 << 30;
 /// Points that wait to be written while the disk refuses; then the oldest are dropped.
 pub const PENDING_MAX: usize = 100_000;
+
+/// Plannings that are kept; the oldest go first.
+pub const PLANNINGS_MAX: u32 = 64;
 
 const FINE_S: u32 = 10;
 const COARSE_S: u32 = 300;
@@ -239,6 +242,22 @@ impl Archive {
         rows.sort_by_key(|row| row.at_s);
         let point = |row: SampleRow| Point { at_ms: millis(row.at_s), mean: row.mean, max: row.max, count: row.count };
         Ok(rows.into_iter().map(point).collect())
+    }
+
+    /// Keeps a planning, by the number of the event before it; of all the last [`PLANNINGS_MAX`].
+    ///
+    /// # Errors
+    /// When the database refuses: then it is not kept.
+    pub fn keep_planning(&mut self, after: u64, bytes: &[u8]) -> Result<()> {
+        self.rows.put_planning(after, bytes, PLANNINGS_MAX)
+    }
+
+    /// The plannings that are kept, in order, each with the number of the event before it.
+    ///
+    /// # Errors
+    /// When the database refuses.
+    pub fn plannings(&mut self) -> Result<Vec<(u64, Vec<u8>)>> {
+        self.rows.plannings()
     }
 
     /// Writes all that came, also what is not complete: before the end of the program.

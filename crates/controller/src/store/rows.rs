@@ -210,6 +210,10 @@ pub trait SampleRows: Send {
     fn span(&mut self, grain_s: u32) -> Result<Option<(i64, i64)>>;
     /// Removes points of this length that begin before.
     fn remove_before(&mut self, grain_s: u32, before_s: i64) -> Result<u64>;
+    /// Keeps what is known of a planning, by the number of the event before it, and the last `keep` of all. Need not be durable.
+    fn put_planning(&mut self, after: u64, bytes: &[u8], keep: u32) -> Result<()>;
+    /// All plannings that are kept, in order.
+    fn plannings(&mut self) -> Result<Vec<(u64, Vec<u8>)>>;
     /// Bytes that the archive takes.
     fn bytes(&mut self) -> Result<u64>;
 }

@@ -1,4 +1,4 @@
-use controller::store::{Archive, POINTS_MAX, RING_SAMPLES, SERIES_MAX, SERIES_NAME_MAX, StoreError};
+use controller::store::{Archive, PLANNINGS_MAX, POINTS_MAX, RING_SAMPLES, SERIES_MAX, SERIES_NAME_MAX, StoreError};
 
 use super::World;
 
@@ -104,4 +104,18 @@ pub(crate) fn bounds_hold(world: &mut World) {
     let points = world.store().samples().unwrap().points(1, 10, 0, i64::MAX, 100_000).unwrap();
     let (oldest, newest) = (points[0].at_s as u64, points[points.len() - 1].at_s as u64);
     assert!(oldest > T0 + 2_000 && newest == (T0 + 2_000 + 5_990) / 10 * 10, "{oldest} {newest}");
+}
+
+pub(crate) fn the_last_plannings_are_kept(world: &mut World) {
+    let mut archive = Archive::open(world.store()).unwrap();
+    assert_eq!(archive.plannings().unwrap(), []);
+    for after in 1..=u64::from(PLANNINGS_MAX) + 10 {
+        archive.keep_planning(after * 7, format!("{after}").as_bytes()).unwrap();
+    }
+    archive.keep_planning(77, b"again").unwrap();
+    world.again();
+    let kept = Archive::open(world.store()).unwrap().plannings().unwrap();
+    assert_eq!(kept.len(), PLANNINGS_MAX as usize);
+    assert_eq!((kept[0].clone(), kept[1].0), ((77, b"again".to_vec()), 84));
+    assert_eq!(kept[kept.len() - 1].0, (u64::from(PLANNINGS_MAX) + 10) * 7);
 }

@@ -76,6 +76,7 @@ const SUITE: &[(&str, Test)] = &[
     ("files::any_course_of_events_agrees_with_a_model", files::any_course_of_events_agrees_with_a_model),
     ("archive::resolutions_fit_the_window", archive::resolutions_fit_the_window),
     ("archive::a_restart_loses_no_point_that_was_flushed", archive::a_restart_loses_no_point_that_was_flushed),
+    ("archive::the_last_plannings_are_kept", archive::the_last_plannings_are_kept),
     ("archive::bounds_hold", archive::bounds_hold),
     ("backup::a_live_backup_comes_back", backup::a_live_backup_comes_back),
     ("backup::a_restore_that_was_cut_short_is_refused_and_done_again", backup::cut_short),

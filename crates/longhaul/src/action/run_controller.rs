@@ -125,14 +125,15 @@ fn told(copied: &Copied, to: &str) -> String {
 
 fn replay(place: &Place, verify: bool, json: bool) -> Result<u8> {
     let replayed = controller::replay(place, verify)?;
-    let Replayed { events, snapshots, differ, transfers, sessions, digest, report } = replayed;
+    let Replayed { events, snapshots, differ, transfers, sessions, digest, plannings, plannings_differ, report } =
+        replayed;
     let damaged: Vec<String> = report.iter().flat_map(|report| &report.damaged).map(ToString::to_string).collect();
     let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    let is_right = differ.is_empty() && damaged.is_empty();
+    let is_right = differ.is_empty() && damaged.is_empty() && plannings_differ.is_empty();
     if json {
         let told = json!({
             "ok": is_right, "events": events, "snapshots": snapshots, "snapshots_differ": differ, "transfers": transfers,
-            "sessions": sessions, "state": digest, "damaged": damaged,
+            "sessions": sessions, "state": digest, "plannings": plannings, "plannings_differ": plannings_differ, "damaged": damaged,
         });
         print(format!("{told}\n"))?;
     } else {
@@ -142,6 +143,10 @@ fn replay(place: &Place, verify: bool, json: bool) -> Result<u8> {
         differ
             .iter()
             .for_each(|number| text.push_str(&format!("the snapshot after event {number} is not: restore a backup\n")));
+        if verify {
+            text.push_str(&format!("plannings  {plannings} give the same rates again, certified\n"));
+        }
+        plannings_differ.iter().for_each(|what| text.push_str(&format!("{what}\n")));
         damaged.iter().for_each(|what| text.push_str(&format!("{what}\n")));
         print(text)?;
     }

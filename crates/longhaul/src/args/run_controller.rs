@@ -97,7 +97,7 @@ pub(crate) enum ControllerWhat {
     Replay {
         #[command(flatten)]
         place: PlaceArgs,
-        /// Also check every page of files and every snapshot
+        /// Also check every page of files and every snapshot, and ask the planner again what is kept of plannings
         #[arg(long)]
         verify: bool,
         /// Print one JSON object

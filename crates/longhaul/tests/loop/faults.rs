@@ -41,6 +41,7 @@ fn a_controller_that_is_killed_knows_what_it_said() {
     let told = fleet.world.run(command).expect_code(0);
     let told: serde_json::Value = serde_json::from_str(&told.out).expect("one object");
     assert_eq!(told["ok"], true, "{told}");
+    assert!(told["plannings"].as_u64() > Some(0) && told["plannings_differ"] == serde_json::json!([]), "{told}");
     assert_eq!((&told["transfers"], &told["sessions"]), (&1.into(), &0.into()));
 }
 

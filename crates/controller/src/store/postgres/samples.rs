@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use super::super::error::Result;
 use super::super::rows::{SampleRow, SampleRows};
-use super::{Link, small};
+use super::{Link, signed, small, whole};
 
 /// Unlogged: the server empties it after a crash, which the archive may be, and writes it half as much.
 pub(super) const TABLES: &str = "
     CREATE TABLE longhaul.series (number BIGINT PRIMARY KEY, name TEXT NOT NULL UNIQUE);
     CREATE UNLOGGED TABLE longhaul.points (grain_s BIGINT, series BIGINT, at_s BIGINT, count BIGINT NOT NULL,
-        mean DOUBLE PRECISION NOT NULL, max DOUBLE PRECISION NOT NULL, PRIMARY KEY (grain_s, series, at_s));";
+        mean DOUBLE PRECISION NOT NULL, max DOUBLE PRECISION NOT NULL, PRIMARY KEY (grain_s, series, at_s));
+    CREATE UNLOGGED TABLE longhaul.plannings (after BIGINT PRIMARY KEY, bytes BYTEA NOT NULL);";
 
 /// A point with its entry in the index takes about so many bytes.
 const ROW_BYTES: u64 = 110;
@@ -83,6 +84,21 @@ impl SampleRows for Link {
                 WHERE series = s.number AND grain_s = $1 AND at_s < $2";
             transaction.execute(remove, &[&i64::from(grain_s), &before_s])
         })
+    }
+
+    fn put_planning(&mut self, after: u64, bytes: &[u8], keep: u32) -> Result<()> {
+        self.transact("keep a planning", false, |transaction| {
+            let put = "INSERT INTO longhaul.plannings VALUES ($1, $2) ON CONFLICT (after) DO UPDATE SET bytes = excluded.bytes";
+            transaction.execute(put, &[&signed(after), &bytes])?;
+            let old = "DELETE FROM longhaul.plannings WHERE after <=
+                (SELECT after FROM longhaul.plannings ORDER BY after DESC LIMIT 1 OFFSET $1)";
+            transaction.execute(old, &[&i64::from(keep)]).map(drop)
+        })
+    }
+
+    fn plannings(&mut self) -> Result<Vec<(u64, Vec<u8>)>> {
+        let query = "SELECT after, bytes FROM longhaul.plannings ORDER BY after";
+        self.list("list plannings", query, &[], |row| Ok((whole(row.try_get(0)?), row.try_get(1)?)))
     }
 
     fn bytes(&mut self) -> Result<u64> {

@@ -4,12 +4,13 @@ use rusqlite::params;
 
 use super::super::error::Result;
 use super::super::rows::{SampleRow, SampleRows};
-use super::Db;
+use super::{Db, signed, whole};
 
 pub(super) const TABLES: &str = "
     CREATE TABLE series (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
     CREATE TABLE points (grain_s INTEGER NOT NULL, series INTEGER NOT NULL, at_s INTEGER NOT NULL, count INTEGER NOT NULL,
-        mean REAL NOT NULL, max REAL NOT NULL, PRIMARY KEY (grain_s, series, at_s)) WITHOUT ROWID;";
+        mean REAL NOT NULL, max REAL NOT NULL, PRIMARY KEY (grain_s, series, at_s)) WITHOUT ROWID;
+    CREATE TABLE plannings (after INTEGER PRIMARY KEY, bytes BLOB NOT NULL);";
 
 /// Pages given back to the file system with a removal: 16 MiB.
 const GIVEN_BACK_PAGES: u32 = 4_096;
@@ -74,6 +75,19 @@ impl SampleRows for Db {
         })?;
         self.give_back(GIVEN_BACK_PAGES);
         Ok(removed as u64)
+    }
+
+    fn put_planning(&mut self, after: u64, bytes: &[u8], keep: u32) -> Result<()> {
+        self.transact("keep a planning", |transaction| {
+            transaction.execute("INSERT OR REPLACE INTO plannings VALUES (?, ?)", params![signed(after), bytes])?;
+            let old = "DELETE FROM plannings WHERE after <= (SELECT after FROM plannings ORDER BY after DESC LIMIT 1 OFFSET ?)";
+            transaction.execute(old, [keep]).map(drop)
+        })
+    }
+
+    fn plannings(&mut self) -> Result<Vec<(u64, Vec<u8>)>> {
+        let query = "SELECT after, bytes FROM plannings ORDER BY after";
+        self.list("list plannings", query, [], |row| Ok((whole(row.get(0)?), row.get(1)?)))
     }
 
     fn bytes(&mut self) -> Result<u64> {

@@ -14,7 +14,7 @@ impl World {
 }
 
 /// A transfer of a list that moves: both agents are played.
-async fn moving(world: &World) -> (TransferId, Agent, Agent) {
+pub(super) async fn moving(world: &World) -> (TransferId, Agent, Agent) {
     let (mut a, mut b) = (world.agent("a1", 1).await, world.agent("b1", 2).await);
     let files = vec![api::Name(b"one".to_vec()), api::Name(b"two".to_vec())];
     let id = world.submit(TransferRequest { files, ..request() }).await.expect("it is taken");

@@ -1,0 +1,53 @@
+//! What a replay says of plannings.
+
+use std::time::Duration;
+
+use super::explain::moving;
+use super::*;
+use crate::store::PLANNINGS_MAX;
+
+#[tokio::test]
+async fn plannings_are_made_again_and_what_differs_is_told() {
+    let world = World::set_up().await;
+    let (_, _a, _b) = moving(&world).await;
+    world.on_core(|_| ()).await;
+    // The turn that keeps it has ended when the next one answers.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    world.on_core(|_| ()).await;
+    let World { stop, runs, directory, .. } = world;
+    stop.send(true).expect("it runs");
+    runs.await.expect("it ends in good order");
+    let place = Place::Directory(directory.path().join("store"));
+    let replay = || crate::replay::replay(&place, true).expect("it can be replayed");
+    let replayed = replay();
+    assert_eq!((replayed.plannings, &replayed.plannings_differ[..]), (1, &[][..]));
+    let change = |change: &dyn Fn(&mut serde_json::Value)| {
+        let store = crate::store::open(&place).expect("a store");
+        let mut rows = store.samples().expect("an archive");
+        let (after, bytes) = rows.plannings().expect("a list").swap_remove(0);
+        let mut planning = serde_json::from_slice(&bytes).expect("JSON");
+        change(&mut planning);
+        let bytes = serde_json::to_vec(&planning).expect("JSON");
+        rows.put_planning(after, &bytes, PLANNINGS_MAX).expect("it is kept");
+        (after, rows)
+    };
+    // As if another rate had been given out; the one that is right is that of its class's mark.
+    change(&|planning| planning["rates"][0] = 5_000_000_000_u64.into());
+    let differ = replay().plannings_differ;
+    assert!(differ.len() == 1 && differ[0].contains("got 5000000000 b/s and would get 4000000000 b/s"), "{differ:?}");
+    // As if there had been a limit that nobody logged.
+    change(&|planning| {
+        planning["rates"][0] = 4_000_000_000_u64.into();
+        planning["limits"] = serde_json::json!([["Link", 1, 1_000_000_000]]);
+    });
+    let differ = replay().plannings_differ;
+    assert!(differ.len() == 1 && differ[0].contains("would get 1000000000 b/s"), "{differ:?}");
+    change(&|planning| planning["limits"] = serde_json::json!([["Link", 99, 1]]));
+    assert!(replay().plannings_differ[0].contains("another network"));
+    let (after, mut rows) = change(&|planning| planning["limits"] = serde_json::json!([]));
+    rows.put_planning(after + 1_000, b"{", PLANNINGS_MAX).expect("it is kept");
+    drop(rows);
+    let replayed = replay();
+    assert_eq!(replayed.plannings, 1);
+    assert!(replayed.plannings_differ[0].contains("which the log has not"), "{:?}", replayed.plannings_differ);
+}

@@ -333,6 +333,18 @@ pub struct List {
     pub collaboration: String,
     /// A directory or a file, absolute.
     pub path: Name,
+    /// Where an earlier listing of the path was cut off: its last name and the number of the page that follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<After>,
+}
+
+/// How far a listing had come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct After {
+    /// The last entry of the last page, beneath the path.
+    pub name: Name,
+    /// Number of the next page.
+    pub page: u32,
 }
 
 /// A page of a listing, in the order of the names.
@@ -340,7 +352,7 @@ pub struct List {
 pub struct Listed {
     /// Of [`List`].
     pub request: u64,
-    /// From 0.
+    /// From 0, or from that of [`After`].
     pub page: u32,
     /// At most [`PAGE_MAX`].
     pub entries: Vec<Entry>,

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::agent::{
-    Acknowledged, Cause, Failed, FromAgent, LeaseFor, List, Mode, PAGES_AHEAD, Prepare, Prepared, Role, Run, ToAgent,
-    Welcome,
+    Acknowledged, After, Cause, Failed, FromAgent, LeaseFor, List, Mode, PAGES_AHEAD, Prepare, Prepared, Role, Run,
+    ToAgent, Welcome,
 };
 use mover::request::Fingerprint;
 use tokio::sync::Semaphore;
@@ -123,7 +123,7 @@ impl Asked {
         let (site, listings) = (self.site.clone(), self.listings.clone());
         let runtime = tokio::runtime::Handle::current();
         spawn_blocking(move || {
-            let told = pages_of(&grant, request, |page| {
+            let told = pages_of(&grant, request, list.after, |page| {
                 let Ok(permit) = runtime.block_on(pages.acquire()) else { return false };
                 permit.forget();
                 site.say(FromAgent::Listed(page));
@@ -238,9 +238,13 @@ fn leaving(mode: Mode) -> No {
 fn pages_of(
     grant: &PathGrant,
     request: u64,
+    after: Option<After>,
     mut give: impl FnMut(api::agent::Listed) -> bool,
 ) -> Result<(), ListError> {
     let mut listing = Listing::begin(grant)?;
+    if let Some(after) = after {
+        listing.go_on(&after)?;
+    }
     while let Some(page) = listing.page(request)? {
         if !give(page) {
             break;

@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 
 use api::Name;
-use api::agent::{Cause, Entry, Failed, FromAgent, Kind, Listed, MESSAGE_MAX, PAGE_MAX};
+use api::agent::{After, Cause, Entry, Failed, FromAgent, Kind, Listed, MESSAGE_MAX, PAGE_MAX};
 use mover::io::place::STATE_DIR;
 use mover::io::target::TEMP_PREFIX;
 use proto::RelPath;
@@ -116,6 +116,43 @@ impl Listing {
         Ok(listing)
     }
 
+    /// Goes on after the last entry of an earlier listing, whatever was added or removed since.
+    ///
+    /// # Errors
+    /// When that is no name of an entry, the path is no directory, or what is on the way cannot be read.
+    pub fn go_on(&mut self, after: &After) -> Result<(), ListError> {
+        let no = |why: &str| ListError {
+            cause: Cause::Other,
+            text: shown(&format!("cannot list after {}: {why}", after.name)),
+        };
+        let path = RelPath::new(after.name.0.clone()).map_err(|error| no(&error.to_string()))?;
+        if path.is_root() || !self.directory {
+            return Err(no("it is no name in a directory"));
+        }
+        self.page = after.page;
+        for name in path.as_bytes().split(|byte| *byte == b'/') {
+            let Some(level) = self.stack.last_mut() else { return Err(no("the walk has not begun")) };
+            level.after = Some(name.to_vec());
+            let dir = level.open(&self.top).map_err(|error| ListError::new("open", &level.path, &error))?;
+            let path = level.path.join(name).map_err(|error| no(&error.to_string()))?;
+            let is_dir = dir.stat(name).is_ok_and(|meta| meta.kind == sys::file::Kind::Dir);
+            if !is_dir {
+                // What it was listed with comes before it, or is gone: further names of this directory are next.
+                return Ok(());
+            }
+            let dir = dir.open_dir(name).map_err(|error| ListError::new("open", &path, &error))?;
+            self.descend(path, dir);
+        }
+        Ok(())
+    }
+
+    fn descend(&mut self, path: RelPath, dir: Dir) {
+        if let Some(above) = self.stack.len().checked_sub(OPEN_MAX) {
+            self.stack[above].dir = None;
+        }
+        self.stack.push(Level::new(path, Some(dir)));
+    }
+
     /// The next page; `None` after the last.
     ///
     /// # Errors
@@ -191,10 +228,7 @@ impl Listing {
         if kind == Kind::Directory {
             let dir = level.open(&self.top).and_then(|dir| dir.open_dir(name));
             let dir = dir.map_err(|error| ListError::new("open", &path, &error))?;
-            if let Some(above) = self.stack.len().checked_sub(OPEN_MAX) {
-                self.stack[above].dir = None;
-            }
-            self.stack.push(Level::new(path.clone(), Some(dir)));
+            self.descend(path.clone(), dir);
         }
         Ok(Some(entry(path.into(), kind, meta.size)))
     }
@@ -311,6 +345,25 @@ mod tests {
             let mut listing = listing(&dir, "top").unwrap();
             listing.held_max = held_max;
             assert_eq!(names(&mut listing), expected, "{held_max} names held");
+        }
+        for done in 0..expected.len() {
+            let (_, name) = expected[done].split_once(' ').unwrap();
+            let name = Name(if done + 1 == expected.len() { b"z\xff\n".to_vec() } else { name.into() });
+            let mut rest = listing(&dir, "top").unwrap();
+            rest.held_max = 1 + done % 3;
+            rest.go_on(&After { name, page: 5 }).unwrap();
+            assert_eq!(rest.page, 5);
+            assert_eq!(names(&mut rest), expected[done + 1..], "after {}", expected[done]);
+        }
+        // What went away meanwhile leaves no hole: the rest of where it was is next.
+        for (gone, next) in [("b/1/x", 2), ("b-a/y", 5), ("a/x", 1), ("b/zz", 5)] {
+            let mut rest = listing(&dir, "top").unwrap();
+            rest.go_on(&After { name: Name(gone.into()), page: 1 }).unwrap();
+            assert_eq!(names(&mut rest), expected[next..], "after {gone}");
+        }
+        for wrong in ["", "../x", "/a"] {
+            let mut rest = listing(&dir, "top").unwrap();
+            assert!(rest.go_on(&After { name: Name(wrong.into()), page: 1 }).is_err(), "{wrong}");
         }
         let mut single = listing(&dir, "top/b/10").unwrap();
         let page = single.page(7).unwrap().unwrap();

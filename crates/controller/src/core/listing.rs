@@ -1,14 +1,14 @@
 //! Listings: what is beneath a source, page by page into the file ledger.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use api::agent::{List, Listed, PAGE_MAX, ToAgent};
+use api::agent::{After, List, Listed, PAGE_MAX, ToAgent};
 use ledger::limits::PAGES_MAX;
 use ledger::{Cause, Event, Page, Seen, TransferId};
 
 use super::Core;
 use super::paths::absolute;
-use crate::store::{NewFile, NewPage, StoreError};
+use crate::store::{NewFile, NewPage, PageId, StoreError};
 
 /// The listings that run.
 #[derive(Debug, Default)]
@@ -16,6 +16,8 @@ pub(super) struct Listings {
     next: u64,
     /// By number of the request.
     running: BTreeMap<u64, Listing>,
+    /// Of what was listed of these before, the file ledger has something else: they begin with page 0.
+    anew: BTreeSet<TransferId>,
 }
 
 #[derive(Clone, Debug)]
@@ -23,12 +25,12 @@ struct Listing {
     transfer: TransferId,
     source: u8,
     host: String,
-    /// Pages that came.
+    /// Pages that came, of this and of listings that were cut off.
     pages: u32,
 }
 
 impl Listings {
-    /// An agent is gone, and with it its listings: they are begun anew.
+    /// An agent is gone, and with it its listings: others go on where they were.
     pub(super) fn lose(&mut self, host: &str, seen: &mut Seen) {
         self.running.retain(|_, listing| {
             let stays = listing.host != host;
@@ -51,11 +53,27 @@ impl Core {
             return;
         };
         let collaboration = of.collaboration.clone();
+        let after = self.listed_before(transfer);
+        let pages = after.as_ref().map_or(0, |after| after.page);
         self.listings.next += 1;
         let request = self.listings.next;
-        self.listings.running.insert(request, Listing { transfer, source, host: host.clone(), pages: 0 });
+        self.listings.running.insert(request, Listing { transfer, source, host: host.clone(), pages });
         self.seen.listings.insert(transfer, host.clone());
-        self.tell(&host, ToAgent::List(List { request, collaboration, path }));
+        self.tell(&host, ToAgent::List(List { request, collaboration, path, after }));
+    }
+
+    /// How far a listing came that was cut off, by its agent or by us. Several sources may have other names in other places.
+    fn listed_before(&mut self, id: TransferId) -> Option<After> {
+        let transfer = self.state.transfers.get(&id)?;
+        if transfer.sources.len() != 1 || self.listings.anew.contains(&id) {
+            return None;
+        }
+        let page = u32::try_from(transfer.listing.pages.len()).ok()?;
+        let last = PageId { transfer: id.0, leg: 0, page: page.checked_sub(1)? };
+        let number = transfer.listing.pages.last()?.files.checked_sub(1)?;
+        let named = self.stores.files.reader().named(last, &[number]).ok()?;
+        let name = named.into_iter().next().map(|file| api::Name(file.name)).filter(|name| !name.0.is_empty())?;
+        Some(After { name, page })
     }
 
     pub(super) fn listed(&mut self, host: &str, listed: Listed) {
@@ -76,6 +94,11 @@ impl Core {
         let directory = listed.directory;
         if !listed.entries.is_empty() {
             if let Err(error) = self.put_page(&listing, legs, listed) {
+                if matches!(error, StoreError::PageExists { .. }) {
+                    let known = &self.state.transfers;
+                    self.listings.anew.retain(|id| known.get(id).is_some_and(|of| !of.listing.complete));
+                    self.listings.anew.insert(listing.transfer);
+                }
                 let text = mover::session::chain(&error);
                 return self.listing_failed(host, request, api::agent::Cause::Other, &text);
             }
@@ -86,6 +109,7 @@ impl Core {
         self.tell(host, ToAgent::Taken { request, page: listing.pages });
         if last {
             self.end_listing(request);
+            self.listings.anew.remove(&listing.transfer);
             self.record_own(Event::ListingDone { transfer: listing.transfer, directory });
         }
     }

@@ -171,7 +171,7 @@ impl Agent {
         request: u64,
         path: &std::path::Path,
     ) -> Result<Vec<Entry>, api::agent::Failed> {
-        let list = List { request, collaboration: "atlas".into(), path: name(path) };
+        let list = List { request, collaboration: "atlas".into(), path: name(path), after: None };
         self.send(ToAgent::List(list)).await;
         let mut entries = Vec::new();
         let mut next = 0;

@@ -13,6 +13,7 @@ mod live;
 mod paths;
 mod probing;
 mod rates;
+mod repair;
 mod routes;
 mod sessions;
 mod start;
@@ -38,7 +39,6 @@ pub(crate) use clock::Clock;
 use listing::Listings;
 use live::{Connected, Live};
 pub(crate) use rates::Planned;
-use sessions::Unfinished;
 pub use start::StartError;
 pub(crate) use start::open;
 
@@ -120,7 +120,7 @@ pub(crate) struct Core {
     known: routes::Known,
     /// Questions over paths.
     probing: probing::Probing,
-    unfinished: Unfinished,
+    repair: repair::Repair,
     /// `None` until there is a network and classes.
     pub(crate) world: Option<World>,
     pub(crate) planned: Planned,
@@ -243,6 +243,9 @@ impl Core {
             return;
         }
         self.refused_until = None;
+        if !self.repair() {
+            return;
+        }
         self.look_at_paths();
         let actions = ledger::due(&self.state, &self.seen, self.now());
         for Action { what, reason } in actions.into_iter().take(ACTIONS_MAX) {
@@ -257,6 +260,7 @@ impl Core {
             return self.refused(&error);
         }
         self.keep_planning();
+        self.repair.heard.clear();
         for reply in std::mem::take(&mut self.replies) {
             reply(Ok(()));
         }
@@ -305,7 +309,6 @@ impl Core {
         *self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
         self.batch.clear();
         self.planned.to_keep = None;
-        self.outbox.clear();
         for reply in std::mem::take(&mut self.replies) {
             reply(Err(&text));
         }

@@ -12,7 +12,7 @@ use service::listen::bind;
 use service::ready::reachable;
 use service::stop::{Stop, asked};
 use service::{IdentityError, PrivateDir, ReadyFile, StateError};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::config::{Config, Text};
 use crate::core::app::Face;
@@ -108,7 +108,11 @@ pub async fn run(config: Config, stop: watch::Receiver<Stop>) -> Result<(), Cont
     let (heard, hears) = mpsc::channel(HEARD_MAX);
     let face = Arc::new(Face::new(asks, core.shared.clone(), fingerprint.to_string()));
     let (stop_core, stopping_core) = watch::channel(false);
-    let thread = spawn(move || core.run(asked_core, hears, stopping_core))?;
+    let (alive, died) = oneshot::channel::<()>();
+    let thread = spawn(move || async move {
+        let _alive = alive;
+        core.run(asked_core, hears, stopping_core).await;
+    })?;
     let address = reachable(bound);
     tracing::info!(address = %bound, %fingerprint, admin_token_file = %dir.path_of(ADMIN_TOKEN_FILE).display(), version = env!("CARGO_PKG_VERSION"), "listening");
     if let Some(ready) = &mut ready {
@@ -123,6 +127,8 @@ pub async fn run(config: Config, stop: watch::Receiver<Stop>) -> Result<(), Cont
     tokio::pin!(port);
     let served = tokio::select! {
         served = &mut port => served,
+        // Without its thread it can answer nothing: better to end, and be started again, than to linger.
+        _ = died => Ok(()),
         () = asked(&mut stop, Stop::Finish) => {
             stop_port.send_replace(true);
             tokio::select! {

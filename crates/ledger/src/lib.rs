@@ -49,7 +49,7 @@ pub use outside::{BookingsKnown, ClassKnown, Limit, LinkTrouble, NetworkKnown, R
 pub use reason::{Reason, Thing, What, cut};
 pub use seen::{AgentSeen, GrantSeen, Seen, SessionSeen};
 pub use session::{End, Session};
-pub use state::{Keyed, Rejected, State};
+pub use state::{Keyed, Rejected, State, Unfinished};
 pub use transfer::{
     Assurance, Ended, Files, How, Leg, Listing, Location, Page, PageLeft, Phase, Promise, Retry, Transfer,
 };

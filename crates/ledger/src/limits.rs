@@ -50,6 +50,8 @@ pub const KEYS_MAX: usize = 100_000;
 pub const KEY_KEPT_MS: u64 = 86_400_000;
 /// Sessions that run.
 pub const SESSIONS_MAX: usize = 16_384;
+/// Sessions that ended early and of which it is kept what they named; the oldest go first.
+pub const UNFINISHED_MAX: usize = 1_024;
 /// Classes of which usage is kept.
 pub const USAGE_MAX: usize = 8_192;
 /// Generations that an event reserves.

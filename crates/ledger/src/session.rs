@@ -25,7 +25,7 @@ pub struct Session {
     pub files: u32,
     /// Their bytes, where known.
     pub bytes: u64,
-    /// Which files of the page, in whatever form the file ledger keeps that; at most [`crate::limits::PICK_MAX`] bytes.
+    /// Which files of the page: a bit for each, that of file 0 the lowest of the first byte; at most [`crate::limits::PICK_MAX`] bytes.
     pub pick: Vec<u8>,
     /// Data streams that it may have.
     pub streams: u32,

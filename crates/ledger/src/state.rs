@@ -5,8 +5,9 @@ mod hosts;
 mod moving;
 mod site;
 mod transfers;
+mod unfinished;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,8 @@ pub struct State {
     pub transfers: BTreeMap<TransferId, Transfer>,
     /// Those that run.
     pub sessions: BTreeMap<SessionId, Session>,
+    /// What sessions named that ended early, and no other has taken up; the oldest first.
+    pub unfinished: VecDeque<Unfinished>,
     /// Hosts on which sessions failed of late.
     pub asides: BTreeMap<String, Aside>,
     /// Limits from outside.
@@ -61,6 +64,8 @@ pub struct State {
     #[serde(skip)]
     pub(crate) index: Index,
 }
+
+pub use unfinished::Unfinished;
 
 /// A request that had an idempotency key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

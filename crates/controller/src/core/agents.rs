@@ -20,14 +20,28 @@ impl Core {
             Heard::Said(connection, message) => {
                 // What an older connection of a host still says comes too late.
                 let Some(host) = self.hosts.get(&connection).cloned() else { return };
-                self.said(&host, *message);
+                self.hear_from(&host, *message);
             }
             Heard::Gone(connection, why) => self.gone(connection, &why),
         }
     }
 
+    pub(super) fn hear_from(&mut self, host: &str, message: FromAgent) {
+        if self.repair.must_go_first(&message) && !self.repair() {
+            // It is said again on the next connection.
+            return self.hang_up(host);
+        }
+        self.repair.hears(host, &message);
+        self.said(host, message);
+    }
+
     fn arrive(&mut self, arrival: Arrival) {
         let Arrival { connection, hello, fingerprint, from, out, answer } = arrival;
+        if !self.repair() {
+            let reason = "the controller cannot write its store".to_owned();
+            let _ = answer.send(Err(Turned { reason, again: true }));
+            return;
+        }
         let host = match self.admit(&hello, Digest(fingerprint.0)) {
             Ok(host) => host,
             Err(turned) => {
@@ -41,17 +55,19 @@ impl Core {
         }
         let keep = self.settle_sessions(&host, &hello);
         self.probing.forget_host(&host);
-        let connected = Connected { connection, out, version: hello.version, inventory: bounded(hello.inventory) };
+        let (process, version) = (hello.process, hello.version);
+        let connected = Connected { connection, out, process, version, inventory: bounded(hello.inventory) };
         self.seen.agents.insert(host.clone(), connected.seen());
         self.connected.insert(host.clone(), connected);
         self.hosts.insert(connection, host.clone());
+        self.repair.heard.insert(host.clone());
         if self.state.agents.get(&host).is_some_and(|agent| agent.away.is_some()) {
             self.record_own(Event::AgentBack { host: host.clone() });
         }
         self.tell_routes(&host);
         self.decided(&host, ModeSet { mode: hello.mode, reason: String::new() });
         self.planned.dirty();
-        let welcome = Welcome { host, protocol: PROTOCOL, keep };
+        let welcome = Welcome { host: host.clone(), protocol: PROTOCOL, keep };
         // Not before what it is told is durable: an enrolment above all.
         self.reply(move |durable| {
             let answered = durable
@@ -59,6 +75,7 @@ impl Core {
                 .map_err(|why| Turned { reason: format!("the controller cannot write its log: {why}"), again: true });
             let _ = answer.send(answered);
         });
+        self.prepare_again(&host);
     }
 
     /// Which host this is.
@@ -112,7 +129,6 @@ impl Core {
                 None,
             );
         }
-        // What this host was to listen for is asked for again when its token did not come in time.
         keep
     }
 
@@ -134,6 +150,16 @@ impl Core {
             let connection = connected.connection;
             self.gone(connection, "it takes nothing");
         }
+    }
+
+    /// The same while nothing can be recorded: that it is away is found when something can.
+    pub(super) fn hang_up(&mut self, host: &str) {
+        let Some(connected) = self.connected.remove(host) else { return };
+        tracing::info!(host, "an agent is to say again what could not be written");
+        self.hosts.remove(&connected.connection);
+        self.seen.agents.remove(host);
+        self.probing.forget_host(host);
+        self.listings.lose(host, &mut self.seen);
     }
 
     fn said(&mut self, host: &str, message: FromAgent) {

@@ -15,6 +15,8 @@ use crate::hub::{ConnectionId, Out};
 pub(crate) struct Connected {
     pub(super) connection: ConnectionId,
     pub(super) out: Out,
+    /// A number of its process: another one knows no tokens of this one.
+    pub(super) process: u64,
     /// Version of the program.
     pub(crate) version: String,
     /// What the host has.
@@ -60,6 +62,8 @@ pub(crate) struct Live {
     pub(super) since: Instant,
     /// Numbers of its files in their page, in the order of the names that the agents know.
     pub(super) numbers: Vec<u32>,
+    /// The process that made its token.
+    pub(super) token_of: Option<u64>,
     /// Numbers of files that failed and are tried again by another session.
     pub(super) again: BTreeSet<u32>,
     /// What was last heard of it.
@@ -82,6 +86,7 @@ impl Live {
             step,
             since: Instant::now(),
             numbers,
+            token_of: None,
             again: BTreeSet::new(),
             progress: None,
             demand: Demand::default(),

@@ -93,7 +93,7 @@ impl Core {
             return;
         }
         let now = self.clock.steady_ms();
-        if self.generations.1 - self.generations.0 < self.live.len() as u64 * 4 + 1024 {
+        if self.generations.1.saturating_sub(self.generations.0) < self.live.len() as u64 * 4 + 1024 {
             self.reserve_generations();
         }
         let (state, connected) = (&self.state, &self.connected);
@@ -124,7 +124,8 @@ impl Core {
     fn reserve_generations(&mut self) {
         let (range, events) = ledger::wish::reserve_generations(&self.state);
         if events.into_iter().all(|event| self.record_own(event)) {
-            self.generations = (range.start, range.end);
+            // Of numbers that the log did not take some may have been used here, though no agent has seen them.
+            self.generations = (range.start.max(self.generations.0), range.end.max(self.generations.0));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Sessions: from a token to the last file.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use api::agent::{Ended, FileDone, How, Lease, Prepared, Progress, Role, Run, Step as LeaseStep, ToAgent};
 use ledger::lease::Grant;
@@ -31,32 +31,6 @@ pub(super) fn unpick(bits: &[u8]) -> Vec<u32> {
     all.filter(|number| bits[*number as usize / 8] & 1 << (number % 8) != 0).collect()
 }
 
-/// What sessions named that ended early, by page. Only in memory: a controller that begins anew lets the mover begin anew with files that it
-/// had not finished.
-#[derive(Debug, Default)]
-pub(super) struct Unfinished {
-    /// The oldest first.
-    lists: VecDeque<(PageId, Vec<u32>)>,
-}
-
-/// Lists that are kept.
-const UNFINISHED_MAX: usize = 1024;
-
-impl Unfinished {
-    fn note(&mut self, page: PageId, numbers: Vec<u32>) {
-        if self.lists.len() >= UNFINISHED_MAX {
-            self.lists.pop_front();
-        }
-        self.lists.push_back((page, numbers));
-    }
-
-    /// What the next session of a page is to name.
-    pub(super) fn next(&mut self, page: PageId) -> Option<Vec<u32>> {
-        let at = self.lists.iter().position(|(of, _)| *of == page)?;
-        self.lists.remove(at).map(|(_, numbers)| numbers)
-    }
-}
-
 impl Core {
     /// The agent that listens has made a token.
     pub(super) fn prepared(&mut self, host: &str, prepared: Prepared) {
@@ -65,6 +39,7 @@ impl Core {
             self.state.sessions.get(&id).is_some_and(|session| session.is_at(host) && session.driver_host() != host);
         let Some(live) = self.live.get_mut(&id).filter(|live| listens && live.step == Step::Preparing) else { return };
         live.go(Step::Ready { token: prepared.token });
+        live.token_of = self.connected.get(host).map(|connected| connected.process);
         self.planned.leases.begin(id.0);
         self.planned.dirty();
     }
@@ -235,8 +210,10 @@ impl Core {
 
     /// A driver says that a session is over.
     pub(super) fn ended(&mut self, id: SessionId, ended: Ended) {
+        let known = crate::cause::known;
+        let cause = ended.cause.map(|said| if self.forgot_token(id, said) { Cause::Leaving } else { known(said) });
         let outcome = SessionOutcome {
-            cause: ended.cause.map(crate::cause::known),
+            cause,
             host: None,
             text: cut(&ended.text),
             bytes_done: ended.bytes_done,
@@ -244,6 +221,16 @@ impl Core {
         };
         self.revoke(id);
         self.finish_session(id, outcome);
+    }
+
+    /// Whether a session was refused for its token because the agent that made it began anew meanwhile, or is about to.
+    fn forgot_token(&self, id: SessionId, said: api::agent::Cause) -> bool {
+        let Some(session) = self.state.sessions.get(&id) else { return false };
+        let listener = if session.driver == End::Source { &session.to } else { &session.from };
+        let now = self.connected.get(listener).map(|connected| connected.process);
+        let made = self.live.get(&id).and_then(|live| live.token_of);
+        // After a restart of ours it is not known who made it: the agent may have begun anew as well.
+        said == api::agent::Cause::Refused && (made.is_none() || made != now)
     }
 
     /// Ends a session from here: both agents are told.
@@ -281,15 +268,11 @@ impl Core {
         let page = PageId { transfer: session.transfer.0, leg: session.leg.into(), page: session.page };
         if let Some(live) = self.live.get(&id) {
             let numbers = live.numbers.clone();
-            if outcome.cause.is_some() && session.left() > 0 {
-                self.unfinished.note(page, numbers.clone());
-            }
             // Files that are done or failed stay so.
             if let Err(error) = self.stores.files.give_back(page, &numbers) {
-                tracing::error!(
-                    error = &error as &dyn std::error::Error,
-                    "files of a session stay given until the next start"
-                );
+                let error = &error as &dyn std::error::Error;
+                tracing::error!(error, "files of a session stay given until the store can be written");
+                self.repair.is_due = true;
             }
         }
         if self.record_own(Event::SessionEnded { session: id, outcome }) {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::listing::Listings;
 use super::live::{Live, Step};
-use super::sessions::{Unfinished, unpick};
+use super::sessions::unpick;
 use super::{Clock, Core, Planned, Shared, Stores, World};
 use crate::events::EventHub;
 use crate::store::{Archive, FileLedger, Keep, Log, PageId, Place, State as FileState, StoreError};
@@ -87,7 +87,7 @@ pub(crate) fn open(place: &Place) -> Result<Core, StartError> {
         known: super::routes::Known::default(),
         probing: super::probing::Probing::default(),
         world: None,
-        unfinished: Unfinished::default(),
+        repair: super::repair::Repair::default(),
         planned: Planned::default(),
         generations: (below, below),
         batch: Vec::new(),
@@ -100,6 +100,7 @@ pub(crate) fn open(place: &Place) -> Result<Core, StartError> {
     core.read_world();
     core.share_tokens();
     core.catch_up()?;
+    core.commit();
     Ok(core)
 }
 
@@ -165,7 +166,7 @@ const FILES_READ: u32 = crate::store::LIST_MAX;
 impl Core {
     /// The file ledger is written before the log: what it knows of the files of a session and the log does not is logged now. A session
     /// whose files are no longer given to it (a machine that lost power may forget that) is over.
-    fn catch_up(&mut self) -> Result<(), StoreError> {
+    pub(super) fn catch_up(&mut self) -> Result<(), StoreError> {
         let sessions: Vec<SessionId> = self.state.sessions.keys().copied().collect();
         for id in sessions {
             let Some(session) = self.state.sessions.get(&id) else { continue };
@@ -204,7 +205,6 @@ impl Core {
                 self.end_session(id, Some(Cause::Leaving), text, None);
             }
         }
-        self.commit();
         Ok(())
     }
 
@@ -230,32 +230,6 @@ impl Core {
             }
         }
         self.forget_routes();
-    }
-
-    /// After the state was read back: what is known beside it is brought in line.
-    pub(super) fn resume_after_refusal(&mut self) {
-        let gone: Vec<SessionId> =
-            self.live.keys().filter(|id| !self.state.sessions.contains_key(id)).copied().collect();
-        for session in gone {
-            // Its agents were told nothing yet; its files are open again.
-            self.live.remove(&session);
-            self.planned.end(session);
-        }
-        self.generations = (self.generations.0.max(self.state.generations_below), self.state.generations_below);
-        self.read_world();
-        self.share_tokens();
-        let keep =
-            self.state.sessions.values().fold(BTreeMap::new(), |mut keep: BTreeMap<PageId, Vec<u32>>, session| {
-                let page = PageId { transfer: session.transfer.0, leg: session.leg.into(), page: session.page };
-                keep.entry(page).or_default().extend(unpick(&session.pick));
-                keep
-            });
-        if let Err(error) = self.stores.files.reset_given(&keep) {
-            tracing::warn!(
-                error = &error as &dyn std::error::Error,
-                "files of sessions that did not begin stay given until the next start"
-            );
-        }
     }
 
     /// Gives the faces the tokens that are good.

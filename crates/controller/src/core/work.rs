@@ -5,7 +5,7 @@ use ledger::{Do, End, Event, Reason, SessionId, Start};
 use super::Core;
 use super::live::{Live, Step};
 use super::paths::absolute;
-use super::sessions::pick;
+use super::sessions::{pick, unpick};
 use crate::store::{FileRow, Given, Order, Outcome, PageId, Settlement, State as FileState, StoreError};
 use api::agent::{Prepare, Role, ToAgent};
 
@@ -104,9 +104,11 @@ impl Core {
     /// The files of a session that starts, and the numbers of all that it is to name. Where one ended early before, the next one names the
     /// same files: the mover then goes on where that was, also in the middle of a file, and leaves nothing of it behind.
     fn given(&mut self, page: PageId, start: &Start) -> Result<(Vec<Given>, Vec<u32>), StoreError> {
-        if let Some(numbers) = self.unfinished.next(page)
-            && !self.has_failed(page, &numbers)?
-        {
+        let unfinished = self.state.unfinished_of(start.transfer, start.leg, start.page);
+        for numbers in unfinished.map(|of| unpick(&of.pick)).collect::<Vec<_>>() {
+            if self.has_failed(page, &numbers)? {
+                continue;
+            }
             let given = self.stores.files.take_of(page, &numbers)?;
             if !given.is_empty() {
                 return Ok((given, numbers));
@@ -134,6 +136,21 @@ impl Core {
         let files = self.stores.files.reader().files(page, 0, crate::store::LIST_MAX)?;
         let failed = |file: &FileRow| file.state == FileState::Failed && numbers.contains(&file.number);
         Ok(files.iter().any(failed))
+    }
+
+    /// An agent is here, perhaps anew: tokens that it was asked for may have been lost on their way, or it may not know them any more.
+    pub(super) fn prepare_again(&mut self, host: &str) {
+        let listens = |(id, live): (&SessionId, &Live)| {
+            let session = self.state.sessions.get(id)?;
+            (live.step != Step::Running && session.is_at(host) && session.driver_host() != host).then_some(*id)
+        };
+        for id in self.live.iter().filter_map(listens).collect::<Vec<_>>() {
+            if let Some(live) = self.live.get_mut(&id).filter(|live| live.step != Step::Preparing) {
+                live.go(Step::Preparing);
+                self.planned.leases.end(id.0);
+            }
+            self.prepare(id);
+        }
     }
 
     /// Asks the agent that listens for a token.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{LEGS_MAX, PAGE_FILES_MAX, SOURCES_MAX};
-use crate::{Leg, State, Transfer, TransferId};
+use crate::limits::{LEGS_MAX, PAGE_FILES_MAX, PICK_MAX, SOURCES_MAX, UNFINISHED_MAX};
+use crate::{Leg, State, Transfer, TransferId, Unfinished};
 
 impl State {
     /// That the counts of files agree with each other and with the sessions, and that numbers are above those in use.
@@ -26,6 +26,7 @@ impl State {
         if self.sessions.keys().any(|id| *id >= self.next_session) {
             return Err("a session has the number of a later one".into());
         }
+        self.check_unfinished()?;
         for (id, transfer) in &self.transfers {
             if *id >= self.next_transfer {
                 return Err(format!("transfer {id} has the number of a later one"));
@@ -34,6 +35,18 @@ impl State {
             for (number, leg) in (0..).zip(&transfer.legs) {
                 self.check_leg(*id, number, leg, &given).map_err(|problem| format!("transfer {id}: {problem}"))?;
             }
+        }
+        Ok(())
+    }
+
+    fn check_unfinished(&self) -> Result<(), String> {
+        let page = |of: &Unfinished| {
+            let transfer = self.transfers.get(&of.transfer).filter(|transfer| transfer.ended.is_none())?;
+            transfer.legs.get(usize::from(of.leg))?.pages.get(of.page as usize)
+        };
+        let is_right = |of: &Unfinished| of.pick.len() <= PICK_MAX && page(of).is_some();
+        if self.unfinished.len() > UNFINISHED_MAX || !self.unfinished.iter().all(is_right) {
+            return Err("what ended early is of no page, or too much".into());
         }
         Ok(())
     }

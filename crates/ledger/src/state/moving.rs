@@ -76,6 +76,7 @@ impl State {
         leg.pages[session.page as usize].given += session.files;
         leg.given += u64::from(session.files);
         leg.sessions.insert(id);
+        self.take_up(&session);
         self.sessions.insert(id, session);
         self.next_session = SessionId(id.0 + 1);
         self.reindex(of);
@@ -131,10 +132,12 @@ impl State {
         let held = session.held();
         let sources = self.transfers[&session.transfer].all_sources();
         let meant = self.may_be_stopped(&session);
+        let transfer_goes_on = self.transfers[&session.transfer].ended.is_none();
         let (transfer, leg) = owner(&mut self.transfers, &session);
         leg.pages[session.page as usize].given -= held;
         leg.given -= u64::from(held);
         leg.sessions.remove(&id);
+        let goes_on = transfer_goes_on && leg.given_up.is_none();
         if let Some(cause) = why_failed(&session, outcome, leg) {
             // An agent that stops what nobody asked it to stop fails, or it would be asked for ever.
             let cause = if cause.remedy() == Remedy::Meant && !meant { Cause::Other } else { cause };
@@ -143,6 +146,9 @@ impl State {
             if let Some(host) = host.filter(|_| cause.of_host()) {
                 self.leave_aside(at, host, &session, cause);
             }
+        }
+        if goes_on && outcome.cause.is_some() && session.left() > 0 {
+            self.note_unfinished(&session);
         }
         self.reindex(transfer);
         Ok(())

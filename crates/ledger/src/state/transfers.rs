@@ -34,6 +34,13 @@ impl State {
         let transfer = self.transfers.get_mut(&id).ok_or_else(|| format!("there is no transfer {id}"))?;
         need(transfer.ended.is_none(), || format!("transfer {id} has ended"))?;
         change(transfer, at, event)?;
+        match event {
+            Event::PageFailed { leg, page, .. } => {
+                self.drop_unfinished(|of| (of.transfer, of.leg, of.page) == (id, *leg, *page));
+            }
+            Event::LegFailed { leg, .. } => self.drop_unfinished(|of| (of.transfer, of.leg) == (id, *leg)),
+            _ => {}
+        }
         self.reindex(id);
         Ok(())
     }
@@ -75,6 +82,7 @@ impl State {
         let reason = Reason { detail: cut(&reason.detail), ..reason.clone() };
         transfer.ended = Some(Ended { phase, reason, at });
         transfer.paused = None;
+        self.drop_unfinished(|of| of.transfer == id);
         let waiting = self.index.dependents.get(&id).cloned().unwrap_or_default();
         self.reindex(id);
         for other in waiting {

@@ -345,3 +345,98 @@ fn at_its_bounds_a_state_refuses_or_forgets_the_oldest() {
     assert!(state.apply(BEGIN, &Event::LimitSet { resource: ocean, limit }).is_err());
     assert_eq!(wish::set_endpoint(&state, "one-more", endpoint).expect_err("too many").kind, Kind::Full);
 }
+
+/// Files of a session by number, as its pick has them.
+fn pick(numbers: std::ops::Range<usize>) -> Vec<u8> {
+    let mut bits = vec![0; numbers.end.div_ceil(8)];
+    numbers.for_each(|number| bits[number / 8] |= 1 << (number % 8));
+    bits
+}
+
+#[test]
+fn what_sessions_named_that_ended_early_is_kept_for_the_next() {
+    let mut world = World::new(1, 2);
+    let (now, state) = (BEGIN, &mut world.state);
+    let id = submit(state, now, submission(None), &[Page { files: 100, bytes: 100 }, Page { files: 100, bytes: 100 }]);
+    let start = |state: &mut State, page, files: std::ops::Range<usize>| {
+        let session = state.next_session;
+        let event = Event::SessionStarted {
+            session,
+            transfer: id,
+            leg: 0,
+            page,
+            source: 0,
+            from: "a1".into(),
+            to: "b1".into(),
+            driver: ledger::End::Source,
+            files: files.len() as u32,
+            bytes: 1,
+            pick: pick(files),
+            streams: 1,
+        };
+        state.apply(now, &event).expect("files are open");
+        session
+    };
+    let end = |state: &mut State, session, cause| {
+        let outcome = ledger::Outcome { cause, ..ledger::Outcome::default() };
+        state.apply(now, &Event::SessionEnded { session, outcome }).expect("it runs");
+    };
+    let known = |state: &State, page| -> Vec<Vec<u8>> {
+        let again = State::decode(&state.encode()).expect("a state");
+        again.unfinished_of(id, 0, page).map(|of| of.pick.clone()).collect()
+    };
+    let (first, second) = (start(state, 0, 0..10), start(state, 0, 10..20));
+    let third = start(state, 1, 0..10);
+    assert!(known(state, 0).is_empty());
+    end(state, second, Some(Cause::Network));
+    end(state, first, Some(Cause::Leaving));
+    end(state, third, Some(Cause::Stopped));
+    assert_eq!(known(state, 0), [pick(10..20), pick(0..10)], "the oldest first, also after a restart");
+    assert_eq!(known(state, 1), [pick(0..10)]);
+    // One that comes to its end leaves nothing, and who names a file of another takes that up.
+    let fourth = start(state, 0, 10..20);
+    assert_eq!(known(state, 0), [pick(0..10)]);
+    let settled = ledger::Settled { done: 10, ..ledger::Settled::default() };
+    state.apply(now, &Event::FilesSettled { session: fourth, settled }).expect("it has them");
+    end(state, fourth, None);
+    assert_eq!(known(state, 0), [pick(0..10)]);
+    let fifth = start(state, 0, 9..10);
+    assert!(known(state, 0).is_empty());
+    end(state, fifth, Some(Cause::Network));
+    // Nothing follows for a transfer that is over, also where a session ends after it.
+    let sixth = start(state, 1, 20..30);
+    granted(state, now, |state| wish::cancel(state, id, "alice", "").expect("it may"));
+    assert!(known(state, 0).is_empty() && known(state, 1).is_empty());
+    end(state, sixth, Some(Cause::Stopped));
+    assert!(known(state, 1).is_empty());
+}
+
+#[test]
+fn of_sessions_that_ended_early_only_so_many_are_remembered() {
+    let mut world = World::new(1, 2);
+    let state = &mut world.state;
+    let id = submit(state, BEGIN, submission(None), &[PAGE]);
+    for number in 0..limits::UNFINISHED_MAX + 3 {
+        let session = state.next_session;
+        let event = Event::SessionStarted {
+            session,
+            transfer: id,
+            leg: 0,
+            page: 0,
+            source: 0,
+            from: "a1".into(),
+            to: "b1".into(),
+            driver: ledger::End::Source,
+            files: 1,
+            bytes: 1,
+            pick: pick(number..number + 1),
+            streams: 1,
+        };
+        state.apply(BEGIN, &event).expect("files are open");
+        let outcome = ledger::Outcome { cause: Some(Cause::Network), ..ledger::Outcome::default() };
+        state.apply(BEGIN, &Event::SessionEnded { session, outcome }).expect("it runs");
+    }
+    assert_eq!(state.unfinished.len(), limits::UNFINISHED_MAX);
+    assert_eq!(state.unfinished[0].pick, pick(3..4), "the oldest went");
+    assert!(State::decode(&state.encode()).is_ok());
+}

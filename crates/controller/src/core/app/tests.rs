@@ -1,6 +1,7 @@
 //! Through the face, over a core with a store of its own; no HTTP, no agents but those that a test makes up.
 
 mod explain;
+mod lost;
 mod replay;
 mod site;
 mod transfers;
@@ -118,6 +119,23 @@ impl World {
         let request = EnrolRequest { host: host.to_owned(), good_seconds: None };
         let made = self.face.enrol(&self.me, request).await.expect("a token");
         assert_eq!(made.fingerprint, "f1".repeat(32));
+        self.connect(host, number, Some(made.token), 1).await
+    }
+
+    /// The same of one that is known, or has a token; `process` says whether it began anew.
+    async fn connect(&self, host: &str, number: u8, enrol: Option<String>, process: u64) -> Agent {
+        self.connect_with(host, number, enrol, process, Vec::new()).await
+    }
+
+    /// The same with sessions that it drives.
+    async fn connect_with(
+        &self,
+        host: &str,
+        number: u8,
+        enrol: Option<String>,
+        process: u64,
+        sessions: Vec<api::agent::Held>,
+    ) -> Agent {
         let (ours, theirs) = tokio::io::duplex(1 << 20);
         let fingerprint = Fingerprint([number; 32]);
         let from = "127.0.0.1:1".parse().expect("an address");
@@ -135,9 +153,9 @@ impl World {
         let hello = Hello {
             protocol: PROTOCOL,
             version: "1.2.3".to_owned(),
-            enrol: Some(made.token),
-            process: 1,
-            sessions: Vec::new(),
+            enrol,
+            process,
+            sessions,
             inventory,
             mode: api::agent::Mode::Active,
         };

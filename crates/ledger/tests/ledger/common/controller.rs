@@ -326,7 +326,7 @@ impl World {
             driver,
             files: most,
             bytes: picked.iter().map(|(_, size)| size).sum(),
-            pick: taken.iter().map(|number| *number as u8).collect(),
+            pick: pick(&taken),
             streams,
         };
         self.append(&event)?;
@@ -379,6 +379,13 @@ fn of(report: &Report) -> SessionId {
     }
 }
 
+/// A bit for each of these numbers.
+fn pick(numbers: &[u32]) -> Vec<u8> {
+    let mut bits = vec![0; numbers.iter().max().map_or(0, |last| *last as usize / 8 + 1)];
+    numbers.iter().for_each(|number| bits[*number as usize / 8] |= 1 << (number % 8));
+    bits
+}
+
 fn numbers(pick: &[u8]) -> Vec<u32> {
-    pick.iter().map(|number| u32::from(*number)).collect()
+    (0..pick.len() as u32 * 8).filter(|number| pick[*number as usize / 8] & 1 << (number % 8) != 0).collect()
 }

@@ -12,7 +12,7 @@ fn by_hand() -> (tempfile::TempDir, Core, Arc<Face>, mpsc::Receiver<super::super
     (directory, core, face, asked)
 }
 
-fn full() -> StoreError {
+pub(super) fn full() -> StoreError {
     StoreError::Full { what: "write events", place: "here".to_owned(), source: "no room".into() }
 }
 

@@ -79,6 +79,11 @@ impl Running {
         self.child.try_wait().expect("it is our child").is_some()
     }
 
+    /// How it ended, if it has.
+    pub(crate) fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("it is our child")
+    }
+
     /// Whether it has ended, and well.
     pub(crate) fn has_succeeded(&mut self) -> bool {
         self.child.try_wait().expect("it is our child").is_some_and(|status| status.success())

@@ -29,7 +29,7 @@ pub(crate) struct Damage {
 }
 
 struct Shared {
-    to: SocketAddr,
+    to: Mutex<SocketAddr>,
     damage: Damage,
     bits_left: AtomicU32,
     stalled: AtomicBool,
@@ -63,7 +63,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
         listener.set_nonblocking(true).expect("a socket can be set");
         let shared = Arc::new(Shared {
-            to: to.parse().expect("an address"),
+            to: Mutex::new(to.parse().expect("an address")),
             damage,
             bits_left: damage.bits.into(),
             stalled: false.into(),
@@ -86,6 +86,11 @@ impl Proxy {
 
     pub(crate) fn address(&self) -> String {
         self.address.to_string()
+    }
+
+    /// Further connections go there.
+    pub(crate) fn lead_to(&self, to: &str) {
+        *self.shared.to.lock().expect("no panic under the lock") = to.parse().expect("an address");
     }
 
     /// Bits turned over so far.
@@ -145,7 +150,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 /// Joins one connection with its other half.
 fn connect(near: TcpStream, shared: &Arc<Shared>, number: u64) {
     near.set_nonblocking(false).expect("a socket can be set");
-    let Ok(far) = TcpStream::connect(shared.to) else { return };
+    let to = *shared.to.lock().expect("no panic under the lock");
+    let Ok(far) = TcpStream::connect(to) else { return };
     let mut first = [0];
     if !matches!(near.peek(&mut first), Ok(1)) {
         return;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::{Draw, run, tried};
 
-/// Bytes of the disk: the dataset twice, for a copy that replaces everything, and its largest hole filled.
+/// Bytes of a disk that holds a dataset twice, for a copy that replaces everything, and its largest hole filled.
 const SIZE: usize = 256 << 20;
 /// What is written or lost as a whole.
 const BLOCK: usize = 4096;
@@ -48,8 +48,13 @@ struct State {
 
 /// An empty file system, made once and copied for each disk.
 pub(crate) fn formatted(dir: &Path) -> Vec<u8> {
+    formatted_of(dir, SIZE)
+}
+
+/// The same on a disk of so many bytes.
+pub(crate) fn formatted_of(dir: &Path, size: usize) -> Vec<u8> {
     let path = dir.join("formatted");
-    File::create(&path).and_then(|file| file.set_len(SIZE as u64)).expect("a file can be made");
+    File::create(&path).and_then(|file| file.set_len(size as u64)).expect("a file can be made");
     run("mkfs.ext4 -q -F -J size=8 -E nodiscard,lazy_itable_init=0,lazy_journal_init=0", &[&path]);
     let image = std::fs::read(&path).expect("the image can be read");
     std::fs::remove_file(&path).expect("it is ours");
@@ -241,7 +246,7 @@ impl State {
     fn handle(&mut self, code: u32, body: &[u8]) -> Result<Vec<u8>, i32> {
         match code {
             // GETATTR, SETATTR: valid for a second, then the attributes.
-            3 | 4 => Ok([&1u64.to_le_bytes()[..], &[0; 8], &attributes()].concat()),
+            3 | 4 => Ok([&1u64.to_le_bytes()[..], &[0; 8], &attributes(self.image.len())].concat()),
             // OPEN, STATFS: no handle, no flags; numbers that nobody reads.
             14 => Ok(vec![0; 16]),
             17 => Ok(vec![0; 80]),
@@ -259,12 +264,12 @@ impl State {
         if self.off {
             return Err(EIO);
         }
-        let offset = offset.min(SIZE);
-        Ok(self.image[offset..(offset + length).min(SIZE)].to_vec())
+        let offset = offset.min(self.image.len());
+        Ok(self.image[offset..(offset + length).min(self.image.len())].to_vec())
     }
 
     fn write(&mut self, offset: usize, bytes: &[u8]) -> Result<Vec<u8>, i32> {
-        if self.off || offset + bytes.len() > SIZE {
+        if self.off || offset + bytes.len() > self.image.len() {
             return Err(EIO);
         }
         self.image[offset..offset + bytes.len()].copy_from_slice(bytes);
@@ -307,11 +312,11 @@ fn begin() -> Vec<u8> {
     body
 }
 
-/// A regular file of the disk's size.
-fn attributes() -> Vec<u8> {
+/// A regular file of that size.
+fn attributes(size: usize) -> Vec<u8> {
     const MODE: u32 = 0o100_600;
     let mut body = Vec::with_capacity(88);
-    for number in [1, SIZE as u64, SIZE as u64 / 512, 0, 0, 0] {
+    for number in [1, size as u64, size as u64 / 512, 0, 0, 0] {
         body.extend(number.to_le_bytes());
     }
     for number in [0, 0, 0, MODE, 1, 0, 0, 0, BLOCK as u32, 0] {

@@ -1,12 +1,15 @@
 //! A controller and agents, each with its own directories beneath one world.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::world::{Ended, Running, World, wait_for};
+use crate::proxy::Proxy;
+use crate::volatile::Disk;
+use crate::world::{Ended, Running, World, under, wait_for};
 
 /// Hosts at two sites, with a link between them that is the narrowest of all.
 const NETWORK: &str = r#"
@@ -40,24 +43,47 @@ name = "spare"
 scavenger = true
 "#;
 
-/// All of it; programs end with it.
+/// What a fleet stands on, where that is not the usual.
+#[derive(Default)]
+pub(crate) struct Ground {
+    /// The controller's state directory.
+    pub(crate) controller: Option<PathBuf>,
+    /// By site: a directory for its data and the states of its agents.
+    pub(crate) sites: BTreeMap<String, PathBuf>,
+    /// Agents reach the controller over wires of their own, which can be cut.
+    pub(crate) wires: bool,
+    /// What the environment of an agent has in addition, by host.
+    pub(crate) environments: BTreeMap<String, Vec<(String, String)>>,
+    /// Network namespaces and addresses of hosts, and of `controller` with those who ask it.
+    pub(crate) places: BTreeMap<String, (String, String)>,
+    /// Mounted in the world.
+    pub(crate) disks: BTreeMap<String, Disk>,
+}
+
+/// All of it; programs end with it, then disks, then the world.
 pub(crate) struct Fleet {
-    pub(crate) world: World,
     controller: Option<Running>,
     agents: Vec<(String, Option<Running>)>,
-    address: String,
-    fingerprint: String,
-    token: String,
+    wires: BTreeMap<String, Proxy>,
+    pub(crate) address: String,
+    pub(crate) fingerprint: String,
+    pub(crate) token: String,
+    pub(crate) ground: Ground,
+    pub(crate) world: World,
 }
 
 impl Fleet {
     /// A controller whose ocean has that rate, and an agent at each of these hosts; those at the west and the east are told by the first
     /// letter. Each site is an endpoint, `west` or `east`, of all its hosts, which share a directory.
     pub(crate) fn new(rate: &str, hosts: &[&str]) -> Fleet {
-        let world = World::still();
+        Fleet::on(World::still(), rate, hosts, Ground::default())
+    }
+
+    /// The same in a world that is there, on a ground of its own.
+    pub(crate) fn on(world: World, rate: &str, hosts: &[&str], ground: Ground) -> Fleet {
         let mut network = NETWORK.replace("RATE", rate);
         for host in hosts {
-            let site = if host.starts_with('w') { "west" } else { "east" };
+            let site = site_of(host);
             network.push_str(&format!("\n[[host]]\nname = \"{host}\"\n"));
             network.push_str(&format!(
                 "\n[[link]]\nname = \"{host}-{site}\"\nends = [\"{host}\", \"{site}\"]\nrate = \"40 Gb/s\"\n"
@@ -69,9 +95,11 @@ impl Fleet {
             world,
             controller: None,
             agents: Vec::new(),
-            address: "127.0.0.1:0".to_owned(),
+            wires: BTreeMap::new(),
+            address: String::new(),
             fingerprint: String::new(),
             token: String::new(),
+            ground,
         };
         fleet.start_controller();
         for site in ["west", "east"] {
@@ -93,26 +121,66 @@ impl Fleet {
 
     /// Where the files of a site are.
     pub(crate) fn data(&self, site: &str) -> PathBuf {
-        self.world.path(&format!("{site}-data"))
+        match self.ground.sites.get(site) {
+            Some(dir) => dir.join("data"),
+            None => self.world.path(&format!("{site}-data")),
+        }
     }
 
-    /// Starts the controller, at the port of before if there was one.
+    /// Where an agent keeps what it needs after a restart.
+    pub(crate) fn state_of(&self, host: &str) -> PathBuf {
+        match self.ground.sites.get(site_of(host)) {
+            Some(dir) => dir.join(host),
+            None => self.world.path(host).join("state"),
+        }
+    }
+
+    /// Where the controller does.
+    pub(crate) fn state_of_controller(&self) -> PathBuf {
+        self.ground.controller.clone().unwrap_or_else(|| self.world.path("controller"))
+    }
+
+    /// Starts the controller, at the port of before if there was one and agents are not led to it.
     pub(crate) fn start_controller(&mut self) {
         let ready_file = self.world.path("controller.json");
         let _ = fs::remove_file(&ready_file);
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        command.args(["controller", "--listen", &self.address, "--state-dir"]).arg(self.world.path("controller"));
+        let is_new = self.ground.wires || self.fingerprint.is_empty();
+        let address = if is_new { self.listens("controller") } else { self.address.clone() };
+        command.args(["controller", "--listen", &address, "--state-dir"]).arg(self.state_of_controller());
         command.arg("--network").arg(self.world.path("network.toml"));
         command.arg("--shares").arg(self.world.path("shares.toml"));
         command.arg("--ready-file").arg(&ready_file).env("LONGHAUL_LOG", "info,controller=debug");
-        let mut controller = self.world.start(command);
+        let mut controller = self.world.start(self.placed("controller", command));
         let ready: Value = wait_for("the controller to be ready", || {
             assert!(!controller.has_ended(), "the controller ended: {}", controller.err());
             serde_json::from_slice(&fs::read(&ready_file).unwrap_or_default()).ok()
         });
         let text = |key: &str| ready[key].as_str().expect("the ready file is complete").to_owned();
         (self.address, self.fingerprint, self.token) = (text("address"), text("fingerprint"), text("admin_token"));
+        self.wires.values().for_each(|wire| wire.lead_to(&self.address));
         self.controller = Some(controller);
+    }
+
+    /// Its process.
+    pub(crate) fn controller(&self) -> &Running {
+        self.controller.as_ref().expect("it runs")
+    }
+
+    /// Starts the controller if the system has ended it, as a service would; whether that was so.
+    ///
+    /// # Panics
+    /// If it ended for any reason but that signal.
+    pub(crate) fn revive_after(&mut self, signal: i32) -> bool {
+        let Some(status) = self.controller.as_mut().expect("it was started").status() else { return false };
+        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(signal), "the controller ended");
+        self.start_controller();
+        true
+    }
+
+    /// What an agent reaches the controller by, where it has that of its own.
+    pub(crate) fn wire(&self, host: &str) -> &Proxy {
+        &self.wires[host]
     }
 
     /// SIGKILL.
@@ -133,13 +201,19 @@ impl Fleet {
         let dir = self.world.path(host);
         fs::create_dir_all(&dir).expect("a directory can be made");
         fs::write(dir.join("enrol"), token).expect("a file can be written");
-        let site = if host.starts_with('w') { "west" } else { "east" };
+        let address = if self.ground.wires {
+            let wire = Proxy::sound(&self.address);
+            self.wires.insert(host.to_owned(), wire);
+            self.wires[host].address()
+        } else {
+            self.address.clone()
+        };
         let config = format!(
             "[controller]\naddress = \"{}\"\nfingerprint = \"{}\"\nenrol_token_file = \"{}\"\n\n[[grant]]\ncontroller = \"*\"\ncollaboration = \"*\"\nroot = \"{}\"\nread = true\nwrite = true\n",
-            self.address,
+            address,
             self.fingerprint,
             dir.join("enrol").display(),
-            self.data(site).display(),
+            self.data(site_of(host)).display(),
         );
         fs::write(dir.join("serve.toml"), config).expect("a file can be written");
         self.agents.push((host.to_owned(), None));
@@ -148,18 +222,39 @@ impl Fleet {
 
     /// Starts the agent of a host, and waits until the controller knows it.
     pub(crate) fn start_agent(&mut self, host: &str) {
-        let dir = self.world.path(host);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
-        command.args(["serve", "--listen", "127.0.0.1:0", "--config"]).arg(dir.join("serve.toml"));
-        command.arg("--state-dir").arg(dir.join("state")).env("LONGHAUL_LOG", "info,agent=debug");
-        let mut agent = self.world.start(command);
+        self.launch_agent(host);
         wait_for("the agent to be there", || {
+            let agent = self.slot(host).as_mut().expect("just started");
             assert!(!agent.has_ended(), "the agent ended: {}", agent.err());
             let agents = self.json(&["agent", "ls"]);
             let mut known = agents["agents"].as_array().expect("a list").iter();
             known.any(|known| known["host"] == host && known["state"] == "online").then_some(())
         });
+    }
+
+    /// Starts it, wherever the controller is.
+    pub(crate) fn launch_agent(&mut self, host: &str) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
+        command.args(["serve", "--listen", &self.listens(host), "--config"]);
+        command.arg(self.world.path(host).join("serve.toml"));
+        command.arg("--state-dir").arg(self.state_of(host)).env("LONGHAUL_LOG", "info,agent=debug");
+        let more = self.ground.environments.get(host).into_iter().flatten();
+        command.envs(more.map(|(name, value)| (name, value)));
+        let agent = self.world.start(self.placed(host, command));
         self.slot(host).replace(agent);
+    }
+
+    /// Starts the agents that do not run.
+    pub(crate) fn launch_missing(&mut self) {
+        let missing = self.agents.iter().filter(|(_, agent)| agent.is_none()).map(|(host, _)| host.clone());
+        for host in missing.collect::<Vec<_>>() {
+            self.launch_agent(&host);
+        }
+    }
+
+    /// The hosts whose agents run.
+    pub(crate) fn hosts(&self) -> Vec<String> {
+        self.agents.iter().filter(|(_, agent)| agent.is_some()).map(|(host, _)| host.clone()).collect()
     }
 
     /// SIGKILL.
@@ -181,12 +276,25 @@ impl Fleet {
         self.world.run(self.asking(arguments))
     }
 
+    /// An address with any port.
+    fn listens(&self, who: &str) -> String {
+        format!("{}:0", self.ground.places.get(who).map_or("127.0.0.1", |(_, address)| address))
+    }
+
+    /// A command in its namespace.
+    fn placed(&self, who: &str, command: Command) -> Command {
+        match self.ground.places.get(who) {
+            Some((namespace, _)) => under(&["ip", "netns", "exec", namespace], &command),
+            None => command,
+        }
+    }
+
     /// The same, not yet started.
     pub(crate) fn asking(&self, arguments: &[String]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command.args(arguments).args(["--controller", &format!("https://{}", self.address)]);
         command.args(["--fingerprint", &self.fingerprint]).env("LONGHAUL_TOKEN", &self.token);
-        command
+        self.placed("controller", command)
     }
 
     /// `twin up` of the controller's network.
@@ -244,10 +352,16 @@ impl Fleet {
     }
 }
 
+/// The site of a host.
+pub(crate) fn site_of(host: &str) -> &'static str {
+    if host.starts_with('w') { "west" } else { "east" }
+}
+
 impl Drop for Fleet {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{}", self.logs());
+            let ended = self.controller.as_mut().and_then(Running::status);
+            eprintln!("{}the controller's end: {ended:?}", self.logs());
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Two agents and their controller: what it asks is done, within the grants, whatever happens to the connection.
 
+mod hostile;
 mod mock;
 mod tree;
 

@@ -101,9 +101,9 @@ impl Situation<'_> {
     /// As a question of the planner. The flows are the sessions, in order.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        let (mut network, mut shares) = (self.network.clone(), self.shares.clone());
+        let mut shares = self.shares.clone();
         for (of, rate) in self.limits {
-            lower(&mut network, &mut shares, *of, *rate);
+            lower(self.network, &mut shares, *of, *rate);
         }
         shares.resources.extend(self.booked.iter().map(|left| Beside {
             name: left.name.clone(),
@@ -113,7 +113,7 @@ impl Situation<'_> {
         }));
         shares.flows = self.flows(&mut shares);
         let down = self.down.union(&booked::closed(self.booked)).copied().collect();
-        Snapshot { network, shares, down }
+        Snapshot { network: self.network.clone(), shares, down }
     }
 
     fn flows(&self, shares: &mut Shares) -> Vec<Flow> {
@@ -167,13 +167,23 @@ fn leg_class(shares: &Shares, asked: &Asked) -> Class {
     }
 }
 
+/// What the planner calls a limit from outside on a direction of a link. It is beside the link's mark: the lower of the two counts.
+#[must_use]
+pub fn limit_on(link: &str, way: Way) -> String {
+    let way = match way {
+        Way::Forward => "forward",
+        Way::Backward => "backward",
+    };
+    format!("limit on {link}:{way}")
+}
+
 /// Lowers what is there to a limit; it raises nothing.
-fn lower(network: &mut Network, shares: &mut Shares, of: Limited, rate: Rate) {
+fn lower(network: &Network, shares: &mut Shares, of: Limited, rate: Rate) {
     match of {
         Limited::Link(link) => {
-            let link = &mut network.links[link];
-            for direction in [&mut link.forward, &mut link.backward] {
-                direction.rate = Some(direction.rate.map_or(rate, |is| is.min(rate)));
+            for way in [Way::Forward, Way::Backward] {
+                let name = limit_on(&network.links[link].name, way);
+                shares.resources.push(Beside { name, ways: vec![(link, way)], rate, grain: Rate::from_bps(1) });
             }
         }
         Limited::Mark(mark) => match &mut shares.marks[mark].most {

@@ -111,15 +111,17 @@ fn shown(core: &Core, network: &Network, of: &Direction, load: Load) -> rest::Li
     }
 }
 
-/// How far all of Longhaul together may fill it, b/s: what the planner has for the link, beside what is booked of it, and for marks that are
-/// on it for all work.
+/// How far all of Longhaul together may fill it, b/s: what the planner has for the link, beside what is booked of it, for marks that are on
+/// it for all work, and for a limit from outside.
 fn fillable(core: &Core, of: &Direction) -> Option<u64> {
     let capacities = &core.planned.rates.capacities;
     let all = |mark: &&Mark| mark.class.is_none() && mark.ways.contains(&(of.link, of.way));
     let marks = core.world.iter().flat_map(|world| world.shares.marks.iter().filter(all));
     let of_marks = marks.filter_map(|mark| capacities.get(&mark_resource(mark, &of.resource)));
     let beside = booked(core, of.link, of.way).map(|left| left.rate.bps());
-    capacities.get(&of.resource).into_iter().chain(of_marks).copied().chain(beside).min()
+    let link = core.world.as_ref().and_then(|world| world.network.links.get(of.link));
+    let of_limit = link.and_then(|link| capacities.get(&ledger::rates::limit_on(&link.name, of.way)));
+    capacities.get(&of.resource).into_iter().chain(of_marks).chain(of_limit).copied().chain(beside).min()
 }
 
 /// What bookings left of a direction at the last planning; `None` if nothing is booked of it.

@@ -1,10 +1,11 @@
 //! What a session could use: learnt from what it does with what it gets, so that what it leaves goes to others.
 //!
-//! A session that stays below its rate for 3 s and says that something else limits it is given 130 % of what it
-//! did, and no less than 10 Mb/s. One that uses that up asks for twice as much each second, until nothing bounds it.
+//! A session that stays below its rate for 2 s and says that something else limits it is given 130 % of what it
+//! did, and no less than 10 Mb/s. The first of these seconds does not count for that: it may have begun with its rate. One that
+//! uses that up asks for twice as much each second, until nothing bounds it.
 
-/// For so long a session must stay below its rate, in ms.
-const LEAVES_AFTER: u64 = 3_000;
+/// For so long after a first second below its rate a session must stay there, in ms.
+const LEAVES_AFTER: u64 = 2_000;
 /// What a session must use of its rate not to leave something, in percent.
 pub(super) const USED_PERCENT: u64 = 90;
 /// What a session is given of what it did, in percent.
@@ -30,7 +31,7 @@ pub struct Measured {
 pub struct Demand {
     /// `None` if nothing bounds it.
     most_bps: Option<u64>,
-    /// Since when it leaves something, and the most that it did since.
+    /// Since when it leaves something, and the most that it did in a second after that.
     below: Option<(u64, u64)>,
 }
 
@@ -54,7 +55,7 @@ impl Demand {
             };
             return self.most_bps != before;
         }
-        let (since, best) = self.below.map_or((now.at, now.rate_bps), |(at, best)| (at, best.max(now.rate_bps)));
+        let (since, best) = self.below.map_or((now.at, 0), |(at, best)| (at, best.max(now.rate_bps)));
         self.below = Some((since, best));
         if now.at.saturating_sub(since) >= LEAVES_AFTER {
             let room = (u128::from(best) * u128::from(ROOM_PERCENT) / 100).min(u128::from(u64::MAX)) as u64;
@@ -94,6 +95,16 @@ mod tests {
         assert_eq!(demand.most_bps(), Some(2 * G * 13 / 10));
         run(&mut demand, at, 20, granted, 100 * G);
         assert_eq!(granted(&demand), 10 * G, "the disk is fast again");
+    }
+
+    #[test]
+    fn a_sudden_fall_is_learnt_in_three_seconds() {
+        let mut demand = Demand::default();
+        for (second, rate_bps) in [(0, G), (1, 8 * G / 10), (2, G / 3), (3, G / 3)] {
+            assert_eq!(demand.most_bps(), None);
+            demand.learn(Measured { at: second * 1000, set_bps: G, rate_bps, by_rate: false });
+        }
+        assert_eq!(demand.most_bps(), Some(G / 3 * 13 / 10), "not of the second in which it fell");
     }
 
     #[test]

@@ -77,7 +77,9 @@ fn a_leg_counts_once_however_many_sessions_it_has() {
 fn limits_from_outside_lower_what_there_is() {
     let sessions = [asked(1, 1, 0, 0), asked(2, 2, 1, 1)];
     let limited = |of| rates(&sessions, &[(of, Rate::gbps(1))]);
-    assert_eq!(limited(Limited::Link(2)), [(1, 600), (2, 200)].into(), "the mark is a share of what is left");
+    assert_eq!(limited(Limited::Link(2)), [(1, 750), (2, 250)].into());
+    let above_the_mark = rates(&sessions, &[(Limited::Link(2), Rate::gbps(9))]);
+    assert_eq!(above_the_mark, [(1, 6000), (2, 2000)].into(), "the lower of limit and mark counts");
     assert_eq!(limited(Limited::Class(0)), [(1, 1000), (2, 7000)].into());
     assert_eq!(limited(Limited::Host(asked(0, 0, 0, 0).from)), [(1, 1000), (2, 7000)].into());
     assert_eq!(limited(Limited::Host(asked(0, 0, 0, 0).to)), [(1, 750), (2, 250)].into());

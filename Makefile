@@ -23,8 +23,8 @@ fish = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Build Longhaul and watch it move a dataset over a long path, on this machine
-	@echo "==> demo: build, then move a dataset (scripts/demo)"
+demo: ## Build Longhaul and watch sites share an ocean, on this machine (as root; else it moves a dataset)
+	@echo "==> demo: build, then a controller and agents on an emulated network (scripts/demo)"
 	@scripts/demo
 
 test: ## Run all tests: cargo's, then those in tests/run

@@ -38,20 +38,21 @@ class Twin:
     def __init__(self, binary, seed=1, links=(device,), **keys):
         self.name = f"bench-{os.getpid()}-{next(_numbers)}"
         self.addresses = {}
+        # All of them, in the order of the network.
+        self.links = []
         self.binary = binary
         self._seed, self._links, self._keys = seed, links, keys
+        self._options = []
         self._running = []
 
     def __enter__(self):
-        # Numbers and texts are written alike in JSON and in TOML.
-        lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in self._keys.items())
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as description:
-            links = (_LINK.format(name=name, keys=lines) for name in self._links)
-            description.write(_NETWORK + "".join(links))
+            description.write(self._description())
             description.flush()
-            words = ["up", description.name, "--name", self.name, "--seed", str(self._seed), "--json"]
-            hosts = json.loads(self._longhaul(*words))["hosts"]
-        self.addresses = {host["name"]: host["addresses"][0] for host in hosts}
+            words = ["up", description.name, "--name", self.name, "--seed", str(self._seed), "--json", *self._options]
+            up = json.loads(self._longhaul(*words))
+        self.addresses = {host["name"]: host["addresses"][0] for host in up["hosts"]}
+        self.links = [link["name"] for link in up["links"]]
         return self
 
     def __exit__(self, *_):
@@ -61,13 +62,23 @@ class Twin:
             program.wait()
         self._longhaul("down", self.name)
 
+    def _description(self):
+        """The network, as its file has it."""
+        # Numbers and texts are written alike in JSON and in TOML.
+        lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in self._keys.items())
+        return _NETWORK + "".join(_LINK.format(name=name, keys=lines) for name in self._links)
+
     def namespace(self, host):
         return f"twin.{self.name}.{host}"
 
     def change(self, **options):
         """`change(loss="1%", way="forward")` is `longhaul twin link ab --loss 1% --way forward`."""
+        self.change_link(self.device, **options)
+
+    def change_link(self, link, **options):
+        """The same of any link."""
         words = [word for key, value in options.items() for word in (f"--{key}", str(value))]
-        self._longhaul("link", self.device, "--twin", self.name, *words)
+        self._longhaul("link", link, "--twin", self.name, *words)
 
     def link_addresses(self, host):
         """The IPv4 addresses of a host at its links: what goes to one of them goes over that link."""
@@ -95,11 +106,13 @@ class Twin:
         if done.returncode != 0:
             raise ArmFailed(f"{name} of {host} cannot be set: {done.stderr.strip()}")
 
-    def start(self, host, argv):
-        """A program on a host; it ends with the twin at the latest."""
+    def start(self, host, argv, log=None, environment=None):
+        """A program on a host; it ends with the twin at the latest. What it says goes into a file, or waits to be read."""
         words = [self.binary, "twin", "exec", host, "--twin", self.name, "--", *map(str, argv)]
+        out, err = (log, subprocess.STDOUT) if log else (subprocess.PIPE, subprocess.PIPE)
         program = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, text=True,
+            env={**os.environ, **(environment or {})},
         )
         self._running.append(program)
         return program
@@ -129,14 +142,14 @@ class Twin:
 
     def device_counter(self, host, counter):
         """A counter of the kernel's for the device of a host, such as `rx_packets`."""
-        table = self._inside(host, lambda: Path("/proc/thread-self/net/dev").read_text())
+        table = self.inside(host, lambda: Path("/proc/thread-self/net/dev").read_text())
         row = next(line for line in table.splitlines() if line.strip().startswith(f"{self.device}:"))
         columns = row.split(":")[1].split()
         return int(columns[("rx_bytes", "rx_packets", "rx_errs", "rx_drop").index(counter)
                            if counter.startswith("rx") else
                            8 + ("tx_bytes", "tx_packets", "tx_errs", "tx_drop").index(counter)])
 
-    def _inside(self, host, work):
+    def inside(self, host, work):
         """What `work` gives in the namespace of a host: a thread of its own goes there and ends."""
         result = []
 
@@ -162,6 +175,27 @@ class Twin:
         if done.returncode != 0:
             raise ArmFailed(f"longhaul twin {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
+
+
+class Network(Twin):
+    """A twin of a network that is written as a file."""
+
+    def __init__(self, binary, text, scale="1", name=None):
+        super().__init__(binary)
+        self.name = name or self.name
+        self._text, self._options = text, ["--scale", scale]
+
+    @property
+    def place(self):
+        """Where what others must know of it is."""
+        return Path(f"/run/longhaul/twin/{self.name}")
+
+    def description(self):
+        """As it was brought up, with its scaled rates."""
+        return (self.place / "network.toml").read_text()
+
+    def _description(self):
+        return self._text
 
 
 def finished(program, limit_s):

@@ -1,0 +1,1 @@
+"""What a controller with its agents does to the links of a twin."""

@@ -38,12 +38,13 @@ write = true
 
 class Fleet:
     """A context manager. `endpoints` are names with their hosts; each has a directory of its own that they share. The controller is on
-    host `noc`; a host from which a path `control-HOST` leads there reaches it over that."""
+    host `noc`; a host from which a path `control-HOST` leads there reaches it over that. `hold_s` is the first hold-down of links."""
 
-    def __init__(self, binary, network, shares, endpoints, beneath=None, scale="1", name=None):
+    def __init__(self, binary, network, shares, endpoints, beneath=None, scale="1", name=None, hold_s=None):
         self.binary, self.endpoints = binary, endpoints
         self.twin = Network(binary, network, scale, name)
         self._network, self._shares, self._beneath = network, shares, beneath
+        self._hold_s = hold_s
         self.dir = self.client = self.controller = None
         self.agents = {}
 
@@ -84,10 +85,12 @@ class Fleet:
     def start_controller(self):
         network = self.dir / "network.toml"
         network.write_text(self.twin.description())
+        config = self.dir / "controller.toml"
+        config.write_text(f'[paths]\nhold = "{self._hold_s} s"\n' if self._hold_s else "")
         (self.dir / "shares.toml").write_text(self._shares)
         ready = self.dir / "controller.json"
         ready.unlink(missing_ok=True)
-        words = ["controller", "--listen", f"[::]:{_PORT}", "--state-dir", self.dir / "controller", "--network", network,
+        words = ["controller", "--config", config, "--listen", f"[::]:{_PORT}", "--state-dir", self.dir / "controller", "--network", network,
                  "--shares", self.dir / "shares.toml", "--ready-file", ready]
         self.controller = self._start("noc", words, "controller.log")
         said = self._wait("the controller", self.controller, "controller.log", lambda: _read(ready))

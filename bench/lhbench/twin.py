@@ -191,8 +191,8 @@ class Network(Twin):
         return Path(f"/run/longhaul/twin/{self.name}")
 
     def description(self):
-        """As it was brought up, with its scaled rates."""
-        return (self.place / "network.toml").read_text()
+        """As it was brought up: with its scaled rates, and the addresses of its named paths."""
+        return self._longhaul("topology", "--twin", self.name)
 
     def _description(self):
         return self._text

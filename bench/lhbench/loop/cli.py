@@ -12,11 +12,11 @@ from pathlib import Path
 from .. import longhaul, machine, over_twin
 from ..errors import ArmFailed
 from ..units import binary_size
-from . import changes, floor, pool, sharing
+from . import changes, cut, floor, pool, sharing
 from .row import HEAD, Row
 from .setting import Setting
 
-_GROUPS = {"sharing": sharing.rows, "floor": floor.rows, "changes": changes.rows, "pool": pool.rows}
+_GROUPS = {"sharing": sharing.rows, "floor": floor.rows, "changes": changes.rows, "pool": pool.rows, "cut": cut.rows}
 _REQUIRED = ("ip", "iperf3", "ss")
 _DEFAULT_OUT = longhaul.REPOSITORY / "bench/out"
 

@@ -1,9 +1,11 @@
 //! The controller itself: one thread that owns the state, hears agents and clients, and decides.
 //!
-//! What comes is taken in turns of at most [`TURN_MAX`]. In a turn events are applied to the state and gathered; at its end they are
-//! appended to the log together, with one `fsync`, and only then clients are answered, agents told and listeners informed. So what was
-//! acknowledged is durable, and requests that come at once share the price. If the log refuses (a full disk), nothing of the turn
-//! happened: the state is read back from the log, clients are told, and the next attempt of our own is [`REFUSED_PAUSE`] later.
+//! What comes is taken in turns of about [`TURN_TIME`]. A turn begins with those who only look: the state is what is durable then, and they are
+//! answered at once. Then events are applied to the state and gathered; at the turn's end they are appended to the log together, with one
+//! `fsync`, and only then clients are answered, agents told and listeners informed. So what was acknowledged is durable, and requests that
+//! come at once share the price. If the log refuses (a full disk), nothing of the turn happened: the state is read back from the log, clients
+//! are told, and the next attempt of our own is [`REFUSED_PAUSE`] later. Files that agents finish wait for each other longer ([`told`]); rates
+//! are planned beside the core ([`rates`]).
 
 mod agents;
 pub(crate) mod app;
@@ -17,6 +19,7 @@ mod repair;
 mod routes;
 mod sessions;
 mod start;
+mod told;
 mod work;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -38,13 +41,16 @@ use crate::store::{Archive, FileLedger, Log, Store, StoreError};
 pub(crate) use clock::Clock;
 use listing::Listings;
 use live::{Connected, Live};
-pub(crate) use rates::Planned;
+pub(crate) use rates::{Planned, Question};
 pub use start::StartError;
 pub(crate) use start::open;
+use told::Told;
 
-/// What is taken in one turn.
+/// What is taken of each queue in one turn.
 const TURN_MAX: usize = 1024;
-/// Requests of clients that wait for the core.
+/// After so long a turn takes no more; its end, with an `fsync` or two, comes on top. Who only looks waits for as long.
+const TURN_TIME: Duration = Duration::from_millis(3);
+/// Requests of clients that wait for the core: those that only look, and as many others.
 pub(crate) const ASKS_MAX: usize = 1024;
 /// Messages of agents that wait for the core.
 pub(crate) const HEARD_MAX: usize = 1024;
@@ -58,6 +64,42 @@ const SNAPSHOT_EVENTS: u64 = 10_000;
 const SNAPSHOT_TIME: Duration = Duration::from_secs(600);
 /// Actions that are carried out in one turn; the rest is due in the next.
 const ACTIONS_MAX: usize = 256;
+/// After so long actions wait for the next turn as well.
+const ACTIONS_TIME: Duration = Duration::from_millis(5);
+
+/// What waits for the core.
+pub(crate) struct Queues {
+    /// What only looks at the state.
+    pub(crate) looks: mpsc::Receiver<Ask>,
+    /// What may change it.
+    pub(crate) asks: mpsc::Receiver<Ask>,
+    /// What comes of agents.
+    pub(crate) heard: mpsc::Receiver<Heard>,
+}
+
+/// The other ends of [`Queues`].
+pub(crate) struct Doors {
+    pub(crate) looks: mpsc::Sender<Ask>,
+    pub(crate) asks: mpsc::Sender<Ask>,
+    pub(crate) heard: mpsc::Sender<Heard>,
+}
+
+/// The queues of a core.
+pub(crate) fn queues() -> (Doors, Queues) {
+    let (look, looks) = mpsc::channel(ASKS_MAX);
+    let (ask, asks) = mpsc::channel(ASKS_MAX);
+    let (hear, heard) = mpsc::channel(HEARD_MAX);
+    (Doors { looks: look, asks: ask, heard: hear }, Queues { looks, asks, heard })
+}
+
+/// What a turn begins with, beside those who look.
+enum First {
+    Ask(Ask),
+    Heard(Heard),
+    Tick,
+    /// Somebody looks, or rates are due or there.
+    Other,
+}
 
 /// Something a client wants done on the core's thread.
 pub(crate) type Ask = Box<dyn FnOnce(&mut Core) + Send>;
@@ -121,6 +163,7 @@ pub(crate) struct Core {
     /// Questions over paths.
     probing: probing::Probing,
     repair: repair::Repair,
+    told: Told,
     /// `None` until there is a network and classes.
     pub(crate) world: Option<World>,
     pub(crate) planned: Planned,
@@ -148,38 +191,31 @@ async fn past(at: Option<Instant>) {
 
 impl Core {
     /// Runs until told to stop; what came before that is done.
-    pub(crate) async fn run(
-        mut self,
-        mut asks: mpsc::Receiver<Ask>,
-        mut heard: mpsc::Receiver<Heard>,
-        mut stop: watch::Receiver<bool>,
-    ) {
+    pub(crate) async fn run(mut self, mut queues: Queues, mut stop: watch::Receiver<bool>) {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
-            let mut is_tick = false;
+            let wake = self.rates_due();
             let name_at = self.probing.name_at().filter(|_| self.refused_until.is_none());
-            tokio::select! {
-                Some(ask) = asks.recv() => ask(&mut self),
-                Some(message) = heard.recv() => self.hear(message),
-                _ = tick.tick() => is_tick = true,
-                () = past(name_at) => {}
-                _ = stop.wait_for(|stop| *stop) => break,
-            }
-            for _ in 0..TURN_MAX {
-                let ask = asks.try_recv().map(|ask| ask(&mut self)).is_ok();
-                let message = heard.try_recv().map(|message| self.hear(message)).is_ok();
-                if !ask && !message {
-                    break;
+            let first = tokio::select! {
+                Some(look) = queues.looks.recv() => {
+                    look(&mut self);
+                    First::Other
                 }
-            }
-            if is_tick {
-                self.look();
-            }
-            self.name_due();
-            self.lease();
-            self.commit();
+                Some(ask) = queues.asks.recv() => First::Ask(ask),
+                Some(message) = queues.heard.recv() => First::Heard(message),
+                _ = tick.tick() => First::Tick,
+                () = tokio::time::sleep_until(wake) => First::Other,
+                () = past(name_at) => First::Other,
+                planned = self.planned.answer() => {
+                    self.take_plan(planned);
+                    First::Other
+                }
+                _ = stop.wait_for(|stop| *stop) => break,
+            };
+            self.turn(first, &mut queues);
         }
+        self.settle_told();
         self.commit();
         if let Err(error) = self.snapshot() {
             tracing::warn!(
@@ -195,6 +231,50 @@ impl Core {
     /// How long a link is held down the first time that it fails.
     pub(crate) fn hold_down(&mut self, first: std::time::Duration) {
         self.probing.set_hold(first);
+    }
+
+    /// A turn. Nothing is applied that is not durable when it begins.
+    fn turn(&mut self, first: First, queues: &mut Queues) {
+        let begun = Instant::now();
+        for _ in 0..TURN_MAX {
+            let Ok(look) = queues.looks.try_recv() else { break };
+            look(self);
+        }
+        let is_tick = matches!(first, First::Tick);
+        match first {
+            First::Ask(ask) => self.do_ask(ask),
+            First::Heard(message) => self.hear(message),
+            First::Tick | First::Other => {}
+        }
+        for _ in 0..TURN_MAX {
+            let Ok(ask) = queues.asks.try_recv() else { break };
+            self.do_ask(ask);
+            if begun.elapsed() >= TURN_TIME {
+                break;
+            }
+        }
+        for _ in 0..TURN_MAX {
+            let Ok(message) = queues.heard.try_recv() else { break };
+            self.hear(message);
+            if begun.elapsed() >= TURN_TIME {
+                break;
+            }
+        }
+        if is_tick {
+            self.look();
+        }
+        if self.probing.name_at().is_some_and(|at| at <= Instant::now()) {
+            self.settle_told();
+        }
+        self.name_due();
+        self.lease(is_tick);
+        self.commit();
+    }
+
+    /// Does what a client asks. It may end sessions, so what was told of them comes first.
+    fn do_ask(&mut self, ask: Ask) {
+        self.settle_told();
+        ask(self);
     }
 
     /// What time it is for events.
@@ -237,6 +317,7 @@ impl Core {
 
     /// Looks at what has become due.
     fn look(&mut self) {
+        self.settle_told();
         self.expire_live();
         self.hear_of_waiting();
         if self.refused_until.is_some_and(|until| Instant::now() < until) {
@@ -248,9 +329,13 @@ impl Core {
         }
         self.look_at_paths();
         let actions = ledger::due(&self.state, &self.seen, self.now());
+        let begun = Instant::now();
         for Action { what, reason } in actions.into_iter().take(ACTIONS_MAX) {
             tracing::debug!(?what, %reason, "due");
             self.act(what, &reason);
+            if begun.elapsed() >= ACTIONS_TIME {
+                break;
+            }
         }
     }
 
@@ -260,7 +345,9 @@ impl Core {
             return self.refused(&error);
         }
         self.keep_planning();
-        self.repair.heard.clear();
+        if self.told.is_empty() {
+            self.repair.heard.clear();
+        }
         for reply in std::mem::take(&mut self.replies) {
             reply(Ok(()));
         }
@@ -308,7 +395,7 @@ impl Core {
         tracing::error!(error = text, "the store refuses to be written: nothing of this moment counts");
         *self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
         self.batch.clear();
-        self.planned.to_keep = None;
+        self.planned.keep_none();
         for reply in std::mem::take(&mut self.replies) {
             reply(Err(&text));
         }

@@ -12,11 +12,11 @@ use service::listen::bind;
 use service::ready::reachable;
 use service::stop::{Stop, asked};
 use service::{IdentityError, PrivateDir, ReadyFile, StateError};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use crate::config::{Config, Text};
 use crate::core::app::Face;
-use crate::core::{ASKS_MAX, Core, HEARD_MAX, StartError};
+use crate::core::{Core, StartError, queues};
 use crate::http::{FaceOptions, Port, token_digest};
 use crate::hub;
 
@@ -104,14 +104,14 @@ pub async fn run(config: Config, stop: watch::Receiver<Stop>) -> Result<(), Cont
     set_up(&mut core, &config, &admin)?;
     let listening = |source| ControllerError::Listen { address: config.listen.address, source };
     let (socket, bound) = bind(config.listen).map_err(listening)?;
-    let (asks, asked_core) = mpsc::channel(ASKS_MAX);
-    let (heard, hears) = mpsc::channel(HEARD_MAX);
-    let face = Arc::new(Face::new(asks, core.shared.clone(), fingerprint.to_string()));
+    let (doors, queues) = queues();
+    let heard = doors.heard.clone();
+    let face = Arc::new(Face::new(doors, core.shared.clone(), fingerprint.to_string()));
     let (stop_core, stopping_core) = watch::channel(false);
     let (alive, died) = oneshot::channel::<()>();
     let thread = spawn(move || async move {
         let _alive = alive;
-        core.run(asked_core, hears, stopping_core).await;
+        core.run(queues, stopping_core).await;
     })?;
     let address = reachable(bound);
     tracing::info!(address = %bound, %fingerprint, admin_token_file = %dir.path_of(ADMIN_TOKEN_FILE).display(), version = env!("CARGO_PKG_VERSION"), "listening");

@@ -20,10 +20,9 @@ pub const RENEW_MS: u64 = 10_000;
 pub const UNDERWAY_MAX: usize = 4;
 /// A part of an increase that is worth a lease of its own, in percent of the rate that it is to come to.
 pub const PART_PERCENT: u64 = 5;
-/// Changes below this and below [`SMALL_PERCENT`] wait for the next renewal, b/s.
-pub const SMALL_BPS: u64 = 1_000_000;
-/// See [`SMALL_BPS`].
-pub const SMALL_PERCENT: u64 = 1;
+/// Changes of less than this wait for the next renewal, in thousandths of the higher rate: what a mover keeps to is not sharper, and where
+/// many sessions share much, each that comes or goes changes the rates of all by as little.
+pub const SMALL_PERMILLE: u64 = 5;
 
 /// A lease as it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,9 +267,7 @@ impl Session {
 /// Whether a change is worth a lease of its own. To begin and to end is.
 fn differs(a: u64, b: u64) -> bool {
     let (low, high) = (a.min(b), a.max(b));
-    (low == 0) != (high == 0)
-        || high - low >= SMALL_BPS
-        || (high - low).saturating_mul(100) > high.saturating_mul(SMALL_PERCENT)
+    (low == 0) != (high == 0) || (high - low).saturating_mul(1000) > high.saturating_mul(SMALL_PERMILLE)
 }
 
 #[cfg(test)]

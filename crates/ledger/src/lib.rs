@@ -53,5 +53,5 @@ pub use state::{Keyed, Rejected, State, Unfinished};
 pub use transfer::{
     Assurance, Ended, Files, How, Leg, Listing, Location, Page, PageLeft, Phase, Promise, Retry, Transfer,
 };
-pub use why::standing;
+pub use why::{Standings, standing};
 pub use wish::Refusal;

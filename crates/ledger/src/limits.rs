@@ -105,6 +105,8 @@ pub const HOST_LISTINGS_MAX: usize = 4;
 pub const SESSION_BYTES_MAX: u64 = 2_000_000_000_000;
 /// Bytes of a session at least, if there are so many: to begin one costs some round trips.
 pub const SESSION_BYTES_LEAST: u64 = 64_000_000;
+/// Files of a session at least when sizes are not known, if there are so many for each: to begin one costs some round trips.
+pub const SESSION_FILES_LEAST: u64 = 32;
 /// Files of a session when sizes are not known.
 pub const SESSION_FILES_UNSIZED: u32 = 1_000;
 /// Sessions that [`crate::due`] starts, and listings that it asks for, in one call.

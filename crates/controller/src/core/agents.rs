@@ -16,7 +16,11 @@ impl Core {
     /// Takes what comes of connections.
     pub(super) fn hear(&mut self, heard: Heard) {
         match heard {
-            Heard::Hello(arrival) => self.arrive(*arrival),
+            Heard::Hello(arrival) => {
+                // It may end sessions.
+                self.settle_told();
+                self.arrive(*arrival);
+            }
             Heard::Said(connection, message) => {
                 // What an older connection of a host still says comes too late.
                 let Some(host) = self.hosts.get(&connection).cloned() else { return };
@@ -112,6 +116,7 @@ impl Core {
             let is_ours = self.state.sessions.get(&id).is_some_and(|session| session.driver_host() == host);
             if is_ours && self.live.contains_key(&id) {
                 self.planned.leases.found(held.session, held.generation, held.rate_bps, now);
+                self.planned.stir();
                 self.seen.sessions.entry(id).or_default().heard = self.now();
                 keep.push(held.session);
             }
@@ -178,7 +183,10 @@ impl Core {
             FromAgent::Prepared(prepared) => self.prepared(host, prepared),
             FromAgent::Failed(failed) => match (failed.request, failed.session) {
                 (Some(request), _) => self.listing_failed(host, request, failed.cause, &failed.text),
-                (None, Some(session)) => self.did_not_begin(host, SessionId(session), failed.cause, failed.text),
+                (None, Some(session)) => {
+                    self.settle_told();
+                    self.did_not_begin(host, SessionId(session), failed.cause, failed.text);
+                }
                 (None, None) => tracing::debug!(host, text = failed.text, "an agent could not do something"),
             },
             FromAgent::Acknowledged(acknowledged) => {
@@ -186,6 +194,7 @@ impl Core {
                 if self.drives(host, id) {
                     let now = self.clock.steady_ms();
                     self.planned.leases.acknowledged(id.0, acknowledged.generation, now);
+                    self.planned.stir();
                 }
             }
             FromAgent::Progress(progress) => {
@@ -197,14 +206,14 @@ impl Core {
             FromAgent::Files(files) => {
                 let id = SessionId(files.session);
                 if self.drives(host, id) {
-                    self.files_done(id, files.files);
+                    self.files_told(id, files.files);
                 }
             }
             FromAgent::Paths { paths } => self.paths_told(host, &paths),
             FromAgent::Ended(ended) => {
                 let id = SessionId(ended.session);
                 if self.drives(host, id) {
-                    self.ended(id, ended);
+                    self.end_told(id, ended);
                 } else {
                     // Perhaps we ended it meanwhile; a session that nobody drives any more must not go on anywhere.
                     tracing::debug!(host, session = ended.session, "a session ended that is over");

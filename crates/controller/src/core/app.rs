@@ -1,7 +1,8 @@
 //! The controller as its faces see it: [`App`] over the core's thread.
 //!
-//! Each method sends a closure to the core. What it answers is told when its turn is durable, so a client never hears of something that a
-//! crash could undo. A full disk stops what changes the state; what only looks is answered still.
+//! Each method sends a closure to the core. What may change something is answered when its turn is durable; what only looks is answered between
+//! turns, when all of the state is. So a client never hears of something that a crash could undo. A full disk stops what changes the state;
+//! what only looks is answered still.
 
 mod announce;
 mod counters;
@@ -24,7 +25,7 @@ use api::rest::{
 };
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::{Ask, Clock, Core, Shared};
+use super::{Ask, Clock, Core, Doors, Shared};
 use crate::app::{Answer, App, Caller, IdempotencyKey, Steer, TokenDigest};
 use crate::events::EventHub;
 use crate::views;
@@ -33,11 +34,12 @@ pub(crate) use super::paths::absolute;
 pub(crate) use counters::CounterSamples;
 use refusals::Refusals;
 pub(crate) use site::random_token;
+use submit::Prepared;
 
 /// After so long a client that found the core busy, or the disk full, may try again, s.
 const AGAIN_SECONDS: u64 = 1;
-/// How often a client that only looks is answered anew when what it saw was undone by a full disk.
-const LOOKS_MAX: usize = 3;
+/// Names of a submission that are not worth another thread.
+const NAMES_AT_ONCE: usize = 500;
 /// Explanations that are worked out at once, beside the core's thread.
 const EXPLAINS_MAX: usize = 2;
 
@@ -55,6 +57,7 @@ pub(crate) struct Desk {
 
 /// The face's side of the core.
 pub(crate) struct Face {
+    looks: mpsc::Sender<Ask>,
     asks: mpsc::Sender<Ask>,
     shared: Arc<Shared>,
     /// Of the controller's certificate, for agents to pin.
@@ -62,49 +65,15 @@ pub(crate) struct Face {
     explains: Semaphore,
 }
 
-/// What came of a closure on the core's thread.
-enum Told<T> {
-    Answer(Answer<T>),
-    /// The log refused what the answer rests on.
-    Undone(String),
-}
-
 impl Face {
-    /// A face of the core that takes these asks.
-    pub(crate) fn new(asks: mpsc::Sender<Ask>, shared: Arc<Shared>, fingerprint: String) -> Face {
-        Face { asks, shared, fingerprint, explains: Semaphore::new(EXPLAINS_MAX) }
+    /// A face of the core behind these doors.
+    pub(crate) fn new(doors: Doors, shared: Arc<Shared>, fingerprint: String) -> Face {
+        let Doors { looks, asks, heard: _ } = doors;
+        Face { looks, asks, shared, fingerprint, explains: Semaphore::new(EXPLAINS_MAX) }
     }
 
     /// Has the core do something. If it fails with a problem it must have recorded nothing.
     pub(crate) async fn ask<T, F>(&self, f: F) -> Answer<T>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Core) -> Answer<T> + Send + 'static,
-    {
-        match self.told(f).await? {
-            Told::Answer(answer) => answer,
-            Told::Undone(why) => Err(store_full(&why)),
-        }
-    }
-
-    /// Looks at something, and changes nothing. Reads go on when the store cannot be written: what was seen of a turn that was undone is
-    /// looked at anew.
-    pub(crate) async fn look<T, F>(&self, f: F) -> Answer<T>
-    where
-        T: Send + 'static,
-        F: Fn(&mut Core) -> Answer<T> + Clone + Send + 'static,
-    {
-        let mut why = String::new();
-        for _ in 0..LOOKS_MAX {
-            match self.told(f.clone()).await? {
-                Told::Answer(answer) => return answer,
-                Told::Undone(text) => why = text,
-            }
-        }
-        Err(store_full(&why))
-    }
-
-    async fn told<T, F>(&self, f: F) -> Answer<Told<T>>
     where
         T: Send + 'static,
         F: FnOnce(&mut Core) -> Answer<T> + Send + 'static,
@@ -117,20 +86,35 @@ impl Face {
             core.reply(move |durable| {
                 // An error: the client went away.
                 let _ = tell.send(match durable {
-                    Err(why) if rests_on_turn => Told::Undone(why.to_owned()),
-                    _ => Told::Answer(answer),
+                    Err(why) if rests_on_turn => Err(store_full(why)),
+                    _ => answer,
                 });
             });
         });
-        self.asks.try_send(ask).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => {
-                let detail = "the controller has more requests waiting than it takes";
-                Problem::new(Kind::TooMany, detail).fix("try again a little later").again(AGAIN_SECONDS)
-            }
-            mpsc::error::TrySendError::Closed(_) => stopping(),
-        })?;
-        told.await.map_err(|_| stopping())
+        send(&self.asks, ask)?;
+        told.await.map_err(|_| stopping())?
     }
+
+    /// Looks at something that is durable, and changes nothing. It waits for no `fsync` but that of the turn before.
+    pub(crate) async fn look<T, F>(&self, f: F) -> Answer<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Core) -> Answer<T> + Send + 'static,
+    {
+        let (tell, told) = oneshot::channel();
+        send(&self.looks, Box::new(move |core| drop(tell.send(f(core)))))?;
+        told.await.map_err(|_| stopping())?
+    }
+}
+
+fn send(to: &mpsc::Sender<Ask>, ask: Ask) -> Answer<()> {
+    to.try_send(ask).map_err(|error| match error {
+        mpsc::error::TrySendError::Full(_) => {
+            let detail = "the controller has more requests waiting than it takes";
+            Problem::new(Kind::TooMany, detail).fix("try again a little later").again(AGAIN_SECONDS)
+        }
+        mpsc::error::TrySendError::Closed(_) => stopping(),
+    })
 }
 
 fn stopping() -> Problem {
@@ -182,7 +166,14 @@ impl App for Face {
         key: Option<IdempotencyKey>,
     ) -> Answer<Submitted> {
         let by = caller.name.clone();
-        self.ask(move |core| submit::submit(core, &by, request, key)).await
+        let prepared = match request.files.len() {
+            0..=NAMES_AT_ONCE => Prepared::of(request, key),
+            _ => {
+                let preparing = tokio::task::spawn_blocking(move || Prepared::of(request, key));
+                preparing.await.map_err(|error| internal(&error))?
+            }
+        };
+        self.ask(move |core| submit::submit(core, &by, prepared)).await
     }
 
     async fn transfers(&self, _: &Caller, query: TransferQuery) -> Answer<Page<Transfer>> {

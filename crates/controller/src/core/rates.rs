@@ -1,12 +1,17 @@
 //! Rates: planned when something changed, sent as leases.
+//!
+//! The planner works on a thread of its own, with a copy of what it needs, so that thousands of sessions hold up nobody; what changes
+//! meanwhile is planned next. It rests as long as it worked.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::lease::Leases;
 use ledger::rates::{Asked, Left, Limited, Rates, Situation};
 use ledger::{Event, LinkTrouble, Mode, Resource, Session, SessionId};
 use plan::allot::Snapshot;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use units::Rate;
 
@@ -18,14 +23,30 @@ use crate::planning::{KEPT_EACH, Planning};
 const GATHER: Duration = Duration::from_millis(50);
 /// Planned anew after so long in any case: what classes used changes weights.
 const ANEW: Duration = Duration::from_secs(10);
+/// Between two looks at which leases are to be sent: acknowledgements come one by one.
+const STEP: Duration = Duration::from_millis(10);
+/// Where nothing is to come.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// A question to the planner, with its sessions in the order of its flows.
+pub(crate) type Question = (Snapshot, Vec<Asked>);
+
+/// What the planner made of a question.
+pub(crate) struct Made {
+    question: Question,
+    booked: Vec<Left>,
+    rates: Result<Rates, String>,
+    /// To be kept, if it is time.
+    keep: Option<Planning>,
+}
 
 /// The last planning, and the leases on their way to it.
 #[derive(Default)]
 pub(crate) struct Planned {
     /// Leases of all sessions.
     pub(crate) leases: Leases,
-    /// The last question to the planner, with its sessions in the order of its flows.
-    pub(crate) question: Option<(Snapshot, Vec<Asked>)>,
+    /// The last question that was answered.
+    pub(crate) question: Option<Arc<Question>>,
     /// Its answer.
     pub(crate) rates: Rates,
     /// What bookings left then.
@@ -33,12 +54,21 @@ pub(crate) struct Planned {
     /// When they leave something else.
     booked_until: Option<units::Moment>,
     /// To be kept when this turn is durable.
-    pub(super) to_keep: Option<Planning>,
+    to_keep: Option<Planning>,
+    /// What the planner is at rests on what is in the log.
+    keeps: bool,
     /// When one was kept last.
     kept: Option<Instant>,
     /// Since when something has changed.
     changed: Option<Instant>,
     last: Option<Instant>,
+    /// The planner at work.
+    working: Option<JoinHandle<Made>>,
+    /// Until when it rests.
+    rests: Option<Instant>,
+    /// Something has changed that leases follow from.
+    stirred: bool,
+    stepped: Option<Instant>,
     /// The network or its shares are to be read again.
     world_changed: bool,
 }
@@ -49,10 +79,29 @@ impl Planned {
         self.changed.get_or_insert_with(Instant::now);
     }
 
+    /// Leases may be due that were not.
+    pub(super) fn stir(&mut self) {
+        self.stirred = true;
+    }
+
+    /// The log did not take what this turn recorded, which the planner may have been asked with.
+    pub(super) fn keep_none(&mut self) {
+        (self.to_keep, self.keeps) = (None, false);
+    }
+
+    /// What the planner says; for ever where it is not asked. It may be given up and waited for again.
+    pub(super) async fn answer(&mut self) -> Result<Made, JoinError> {
+        match &mut self.working {
+            Some(working) => working.await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// A session is over.
     pub(super) fn end(&mut self, id: SessionId) {
         self.leases.end(id.0);
         self.dirty();
+        self.stir();
     }
 
     /// Notes what an event changes.
@@ -77,21 +126,41 @@ impl Planned {
 }
 
 impl Core {
+    /// When rates are to be looked at again, if nothing else happens before.
+    pub(super) fn rates_due(&self) -> Instant {
+        let planned = &self.planned;
+        let step = planned.stepped.filter(|_| planned.stirred && !self.live.is_empty()).map(|at| at + STEP);
+        [self.plan_due(), step].into_iter().flatten().min().unwrap_or_else(|| Instant::now() + LONG)
+    }
+
+    /// When it is to be planned; `None` while the planner works, or nothing asks for it.
+    fn plan_due(&self) -> Option<Instant> {
+        let planned = &self.planned;
+        if planned.working.is_some() {
+            return None;
+        }
+        if planned.booked_until.is_some_and(|until| until <= nanos(self.now())) {
+            return Some(Instant::now());
+        }
+        let anew = || planned.last.map_or_else(Instant::now, |last| last + ANEW);
+        let anew = (!self.live.is_empty()).then(anew);
+        let changed = planned.changed.map(|since| since + GATHER).into_iter().chain(anew).min()?;
+        Some(planned.rests.map_or(changed, |rests| rests.max(changed)))
+    }
+
     /// Plans if something changed or a booking begins or ends, and sends what leases are due.
-    pub(super) fn lease(&mut self) {
+    pub(super) fn lease(&mut self, is_tick: bool) {
         if std::mem::take(&mut self.planned.world_changed) {
             self.read_world();
         }
-        let is_booked = self.planned.booked_until.is_some_and(|until| until <= nanos(self.now()));
-        let is_due = is_booked
-            || self.planned.changed.is_some_and(|since| since.elapsed() >= GATHER)
-            || (!self.live.is_empty() && self.planned.last.is_none_or(|last| last.elapsed() >= ANEW));
-        if is_due {
+        if self.plan_due().is_some_and(|at| at <= Instant::now()) {
             self.plan();
         }
-        if self.live.is_empty() {
+        let is_due = self.planned.stirred && self.planned.stepped.is_none_or(|at| at.elapsed() >= STEP);
+        if self.live.is_empty() || !(is_tick || is_due) {
             return;
         }
+        (self.planned.stirred, self.planned.stepped) = (false, Some(Instant::now()));
         let now = self.clock.steady_ms();
         if self.generations.1.saturating_sub(self.generations.0) < self.live.len() as u64 * 4 + 1024 {
             self.reserve_generations();
@@ -136,7 +205,7 @@ impl Core {
         self.planned.booked_until = None;
         let Some(world) = self.world.clone() else { return };
         let now = nanos(self.now());
-        self.planned.booked = world.booked.at(now);
+        let booked = world.booked.at(now);
         self.planned.booked_until = world.booked.change_after(now);
         self.choose_routes();
         let mut asked = self.asked(&world);
@@ -147,32 +216,47 @@ impl Core {
         let limits = self.limits(&world);
         let mut shares = self.used_shares(&world, now);
         self.fix_flexible(&world, &mut shares);
-        let situation = Situation {
-            network: &world.network,
-            shares: &shares,
-            down: &down,
-            limits: &limits,
-            booked: &self.planned.booked,
-            sessions: &asked,
-        };
-        let snapshot = situation.snapshot();
-        match snapshot.allot() {
-            Ok(outcome) => {
-                let rates = Rates::from_outcome(&outcome, &asked);
-                let is_due = !asked.is_empty() && self.planned.kept.is_none_or(|kept| kept.elapsed() >= KEPT_EACH);
-                if is_due {
-                    let after = self.stores.log.next() - 1 + self.batch.len() as u64;
-                    self.planned.to_keep = Planning::of(after, now, &world.shares, &situation, &rates);
-                }
-                self.planned.rates = rates;
+        let is_due = !asked.is_empty() && self.planned.kept.is_none_or(|kept| kept.elapsed() >= KEPT_EACH);
+        // What this turn recorded so far is part of the question.
+        let after = is_due.then(|| self.stores.log.next() - 1 + self.batch.len() as u64);
+        self.planned.keeps = is_due;
+        self.planned.working = Some(tokio::task::spawn_blocking(move || {
+            let situation = Situation {
+                network: &world.network,
+                shares: &shares,
+                down: &down,
+                limits: &limits,
+                booked: &booked,
+                sessions: &asked,
+            };
+            let snapshot = situation.snapshot();
+            let rates = snapshot.allot().map(|outcome| Rates::from_outcome(&outcome, &asked));
+            let rates = rates.map_err(|error| error.to_string());
+            let keep = after.zip(rates.as_ref().ok());
+            let keep = keep.and_then(|(after, rates)| Planning::of(after, now, &world.shares, &situation, rates));
+            Made { question: (snapshot, asked), booked, rates, keep }
+        }));
+    }
+
+    /// The planner has answered.
+    pub(super) fn take_plan(&mut self, made: Result<Made, JoinError>) {
+        self.planned.working = None;
+        let took = self.planned.last.map_or(Duration::ZERO, |begun| begun.elapsed());
+        self.planned.rests = Some(Instant::now() + took);
+        let made = made.map_err(|error| error.to_string());
+        match made.and_then(|Made { question, booked, rates, keep }| Ok((question, booked, rates?, keep))) {
+            Ok((question, booked, rates, keep)) => {
+                tracing::debug!(sessions = question.1.len(), ?took, "planned");
+                self.planned.leases.aim(&rates);
+                (self.planned.rates, self.planned.booked) = (rates, booked);
+                self.planned.question = Some(Arc::new(question));
+                self.planned.to_keep = keep.filter(|_| self.planned.keeps);
+                self.planned.stir();
             }
             Err(error) => {
-                tracing::error!(%error, "the planner cannot divide the network: rates stay as they are");
-                return;
+                tracing::error!(error, "the planner cannot divide the network: rates stay as they are");
             }
         }
-        self.planned.leases.aim(&self.planned.rates);
-        self.planned.question = Some((snapshot, asked));
     }
 
     /// Keeps the planning of this turn, for `replay --verify`; what it rests on is in the log now.

@@ -18,7 +18,7 @@ use crate::store::PageId;
 /// What is to be done about a refusal.
 #[derive(Debug, Default)]
 pub(super) struct Repair {
-    /// Hosts whose agents said something in this turn.
+    /// Hosts whose agents said something in this turn, or something that waits to be settled since an earlier one.
     pub(super) heard: BTreeSet<String>,
     /// The file ledger and the log may differ.
     pub(super) is_due: bool,
@@ -49,6 +49,8 @@ impl Repair {
 impl Core {
     /// After the state was read back.
     pub(super) fn resume_after_refusal(&mut self) {
+        // Those who said it come back and say it again.
+        self.told = super::Told::default();
         let gone: Vec<SessionId> =
             self.live.keys().filter(|id| !self.state.sessions.contains_key(id)).copied().collect();
         for session in gone {

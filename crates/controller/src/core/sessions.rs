@@ -1,18 +1,16 @@
 //! Sessions: from a token to the last file.
 
-use std::collections::BTreeSet;
-
-use api::agent::{Ended, FileDone, How, Lease, Prepared, Progress, Role, Run, Step as LeaseStep, ToAgent};
+use api::agent::{Ended, How, Lease, Prepared, Progress, Role, Run, Step as LeaseStep, ToAgent};
 use ledger::lease::Grant;
 use ledger::rates::Measured;
-use ledger::{Cause, End, Event, Outcome as SessionOutcome, SessionId, Settled, Verdict, cut};
+use ledger::{Cause, End, Event, Outcome as SessionOutcome, SessionId, cut};
 use tokio::time::Instant;
 
 use super::Core;
 use super::agents::PREPARE_TIME;
 use super::live::Step;
 use super::paths::absolute;
-use crate::store::{Outcome, PageId, Settlement};
+use crate::store::PageId;
 
 /// What the mover says where the rate in force limits it.
 const RATE_LIMIT: &str = "rate_limit";
@@ -42,6 +40,7 @@ impl Core {
         live.token_of = self.connected.get(host).map(|connected| connected.process);
         self.planned.leases.begin(id.0);
         self.planned.dirty();
+        self.planned.stir();
     }
 
     /// An agent could not begin.
@@ -150,64 +149,6 @@ impl Core {
         }
     }
 
-    /// Files that are finished: first the file ledger, then the event.
-    pub(super) fn files_done(&mut self, id: SessionId, files: Vec<FileDone>) {
-        let Some(session) = self.state.sessions.get(&id) else { return };
-        let Some(live) = self.live.get(&id) else { return };
-        let page = PageId { transfer: session.transfer.0, leg: session.leg.into(), page: session.page };
-        let (mut outcomes, mut again, mut settled) = (Vec::new(), Vec::new(), Settled::default());
-        let mut seen = BTreeSet::new();
-        for file in files {
-            // Only files that it has, each once: what is said again after a lost connection changes nothing.
-            let Some(number) = live.numbers.get(file.number as usize).copied() else { continue };
-            if !seen.insert(number) || live.again.contains(&number) {
-                continue;
-            }
-            match file.cause.map(crate::cause::known) {
-                None => {
-                    let digest = file.digest.as_deref().and_then(unhex);
-                    outcomes.push((number, Outcome::Done { digest }));
-                }
-                Some(cause) => match self.state.judge(id, cause) {
-                    Verdict::Failed => {
-                        let text = format!("{}: {}", cause.words(), cut(&file.text));
-                        outcomes.push((number, Outcome::Failed { text }));
-                    }
-                    Verdict::Again => {
-                        again.push(number);
-                        settled.again_cause = Some(cause);
-                        if cause == Cause::NotFound {
-                            settled.not_found = true;
-                        }
-                    }
-                },
-            }
-        }
-        match self.stores.files.settle(&[Settlement { page, outcomes }]) {
-            Ok(now) => {
-                for one in now {
-                    settled.done += u32::try_from(one.done).unwrap_or(u32::MAX);
-                    settled.failed += u32::try_from(one.failed).unwrap_or(u32::MAX);
-                    settled.done_bytes = settled.done_bytes.saturating_add(one.bytes_done);
-                }
-                settled.again = u32::try_from(again.len()).unwrap_or(u32::MAX);
-                if settled.done + settled.failed + settled.again > 0 {
-                    self.record_own(Event::FilesSettled { session: id, settled });
-                }
-                if let Some(live) = self.live.get_mut(&id) {
-                    // They stay with the session until that ends, so that no other one has them at the same time.
-                    live.again.extend(again);
-                }
-                self.heard_of(id);
-            }
-            Err(error) => {
-                // The agent is told nothing, so it would not say it again: the session is ended, and what is in place is found there.
-                let text = mover::session::chain(&error);
-                self.end_session(id, Some(Cause::Other), format!("the controller's file ledger: {text}"), None);
-            }
-        }
-    }
-
     /// A driver says that a session is over.
     pub(super) fn ended(&mut self, id: SessionId, ended: Ended) {
         let known = crate::cause::known;
@@ -309,7 +250,7 @@ fn lease(grant: &Grant) -> Lease {
 }
 
 /// Bytes of hexadecimal digits.
-fn unhex(text: &str) -> Option<Vec<u8>> {
+pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: &u8| char::from(*byte).to_digit(16);
     let pair = |pair: &[u8]| match pair {
         [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),

@@ -86,6 +86,7 @@ pub(crate) fn open(place: &Place) -> Result<Core, StartError> {
         listings: Listings::default(),
         known: super::routes::Known::default(),
         probing: super::probing::Probing::default(),
+        told: super::Told::default(),
         world: None,
         repair: super::repair::Repair::default(),
         planned: Planned::default(),

@@ -6,7 +6,7 @@ use super::Core;
 use super::live::{Live, Step};
 use super::paths::absolute;
 use super::sessions::{pick, unpick};
-use crate::store::{FileRow, Given, Order, Outcome, PageId, Settlement, State as FileState, StoreError};
+use crate::store::{Given, Order, Outcome, PageId, Settlement, State as FileState, StoreError};
 use api::agent::{Prepare, Role, ToAgent};
 
 /// How long a token may be used to begin with.
@@ -133,9 +133,7 @@ impl Core {
 
     /// Whether one of these files was given up: it is not to be tried again, so the session that named it cannot go on.
     fn has_failed(&mut self, page: PageId, numbers: &[u32]) -> Result<bool, StoreError> {
-        let files = self.stores.files.reader().files(page, 0, crate::store::LIST_MAX)?;
-        let failed = |file: &FileRow| file.state == FileState::Failed && numbers.contains(&file.number);
-        Ok(files.iter().any(failed))
+        self.stores.files.reader().is_any(page, numbers, FileState::Failed)
     }
 
     /// An agent is here, perhaps anew: tokens that it was asked for may have been lost on their way, or it may not know them any more.

@@ -46,7 +46,7 @@ async fn transfers<A: App>(call: Call, ask: Ask<'_, A>) -> Answer<Response> {
     let (app, caller) = (&ask.face.app, &ask.caller);
     match call {
         Call::Submit => {
-            let request = for_whom(&caller.role, ask.json()?)?;
+            let request = for_whom(&caller.role, ask.long_json().await?)?;
             let submitted = app.submit(caller, request, ask.key.clone()).await?;
             Ok(json(StatusCode::CREATED, &submitted))
         }

@@ -214,12 +214,20 @@ impl<A> Ask<'_, A> {
 
     /// The body as JSON.
     pub(super) fn json<T: DeserializeOwned + Check>(&self) -> Result<T, Problem> {
-        let thing: T = serde_json::from_slice(&self.body).map_err(|error| {
-            let kind = if error.is_data() { Kind::Invalid } else { Kind::Malformed };
-            Problem::new(kind, format!("the body cannot be read: {error}")).fix("see GET /api/v1/openapi.json")
-        })?;
-        thing.check()?;
-        Ok(thing)
+        parse(&self.body)
+    }
+
+    /// The same; a long one is read on another thread, so that it holds up nobody.
+    pub(super) async fn long_json<T>(&self) -> Result<T, Problem>
+    where
+        T: DeserializeOwned + Check + Send + 'static,
+    {
+        if self.body.len() <= BODY_MAX {
+            return self.json();
+        }
+        let body = self.body.clone();
+        let parsing = tokio::task::spawn_blocking(move || parse(&body));
+        parsing.await.map_err(|error| Problem::new(Kind::Internal, format!("the body cannot be read: {error}")))?
     }
 
     /// The body as JSON, or what stands for none.
@@ -233,6 +241,15 @@ impl<A> Ask<'_, A> {
         let text = text.map_err(|error| Problem::new(Kind::Malformed, format!("the body is no UTF-8: {error}")))?;
         Ok(text.to_owned())
     }
+}
+
+fn parse<T: DeserializeOwned + Check>(body: &[u8]) -> Result<T, Problem> {
+    let thing: T = serde_json::from_slice(body).map_err(|error| {
+        let kind = if error.is_data() { Kind::Invalid } else { Kind::Malformed };
+        Problem::new(kind, format!("the body cannot be read: {error}")).fix("see GET /api/v1/openapi.json")
+    })?;
+    thing.check()?;
+    Ok(thing)
 }
 
 fn chain(error: &dyn std::error::Error) -> String {

@@ -40,7 +40,8 @@ impl Load {
 
 /// The directions of links that a session takes, in turn, as of the last planning.
 pub(crate) fn ways(core: &Core, id: SessionId) -> Vec<String> {
-    let Some((snapshot, _)) = &core.planned.question else { return Vec::new() };
+    let Some(question) = &core.planned.question else { return Vec::new() };
+    let snapshot = &question.0;
     let Some(rated) = core.planned.rates.sessions.get(&id.0) else { return Vec::new() };
     let name = |(link, way): &(usize, model::scenario::Way)| {
         snapshot.network.links.get(*link).map(|link| way_id(&link.name, *way))

@@ -1,5 +1,6 @@
 //! Metrics for Prometheus, read now.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::PoisonError;
 use std::sync::atomic::AtomicU64;
@@ -46,11 +47,7 @@ pub(crate) fn metrics(core: &Core) -> Result<String, fmt::Error> {
 }
 
 fn counts(core: &Core, registry: &mut Registry) {
-    let transfers = Family::<State, Level>::default();
-    for transfer in core.state.transfers.values() {
-        transfers.get_or_create(&State { state: transfer.phase().word().to_owned() }).inc();
-    }
-    registry.register("transfers", "Transfers that are remembered", transfers);
+    of_transfers(core, registry);
     let agents = Family::<State, Level>::default();
     for host in core.state.agents.keys() {
         let state = if core.connected.contains_key(host) { "online" } else { "away" };
@@ -65,6 +62,34 @@ fn counts(core: &Core, registry: &mut Registry) {
     level(registry, "store_trouble", "1 while the store refuses to be written", trouble.into());
     let events = ConstCounter::new(core.log_events());
     registry.register("log_events", "Events in the log", events);
+}
+
+fn of_transfers(core: &Core, registry: &mut Registry) {
+    let [transfers, files] = std::array::from_fn(|_| Family::<State, Level>::default());
+    let mut phases: BTreeMap<&str, u64> = BTreeMap::new();
+    let [mut open, mut given, mut done, mut failed] = [0_u64; 4];
+    for transfer in core.state.transfers.values() {
+        *phases.entry(transfer.phase().word()).or_default() += 1;
+        for leg in &transfer.legs {
+            open += leg.open(&transfer.listing);
+            given += leg.given;
+            done += leg.done;
+            failed += leg.failed;
+        }
+    }
+    let set = |of: &Family<State, Level>, state: &str, value| {
+        of.get_or_create(&State { state: state.to_owned() }).set(value);
+    };
+    phases.into_iter().for_each(|(phase, count)| set(&transfers, phase, count));
+    [("open", open), ("given", given), ("done", done), ("failed", failed)]
+        .into_iter()
+        .for_each(|(state, count)| set(&files, state, count));
+    registry.register("transfers", "Transfers that are remembered", transfers);
+    registry.register(
+        "files",
+        "Files of transfers that are remembered, for each leg; of lists as far as they are known",
+        files,
+    );
 }
 
 fn level(registry: &mut Registry, name: &str, help: &str, value: u64) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::rest::{self, Kind, Page, Problem, TransferQuery, TransferState};
-use ledger::{Leg, Phase, Reason, SessionId, Thing, Transfer, TransferId};
+use ledger::{Leg, Phase, Reason, SessionId, Standings, Thing, Transfer, TransferId};
 
 use super::{Load, time, ways};
 use crate::app::Answer;
@@ -15,7 +15,9 @@ const LOOKED_AT_MAX: usize = 20_000;
 /// A transfer with all there is to say of it.
 pub(crate) fn transfer(core: &Core, id: rest::TransferId) -> Answer<rest::Transfer> {
     let found = core.state.transfers.get(&TransferId(id.0));
-    found.map(|transfer| shown(core, id, transfer, true)).ok_or_else(|| Problem::not_found(format!("transfer {id}")))
+    let standing = |id| ledger::standing(&core.state, &core.seen, core.now(), id);
+    let shown = |transfer| shown(core, id, transfer, standing(TransferId(id.0)), true);
+    found.map(shown).ok_or_else(|| Problem::not_found(format!("transfer {id}")))
 }
 
 /// A page of transfers, the newest first.
@@ -29,13 +31,14 @@ pub(crate) fn transfers(core: &Core, query: &TransferQuery) -> Answer<Page<rest:
         query.class.as_ref().is_none_or(|class| *class == transfer.class)
             && query.state.is_none_or(|asked| state(transfer.phase()) == asked)
     };
+    let mut standings = Standings::new(&core.state, &core.seen, core.now());
     let mut items = Vec::new();
     let mut last = None;
     let mut older = core.state.transfers.range(..TransferId(below)).rev();
     for (id, transfer) in older.by_ref().take(LOOKED_AT_MAX) {
         last = Some(*id);
         if is_asked(transfer) {
-            items.push(shown(core, rest::TransferId(id.0), transfer, false));
+            items.push(shown(core, rest::TransferId(id.0), transfer, standings.of(*id), false));
             if items.len() == limit {
                 break;
             }
@@ -50,8 +53,13 @@ pub(super) fn wrong_cursor() -> Problem {
     Problem { field: Some("cursor".into()), ..problem.fix("begin without one") }
 }
 
-fn shown(core: &Core, id: rest::TransferId, transfer: &Transfer, whole: bool) -> rest::Transfer {
-    let standing = ledger::standing(&core.state, &core.seen, core.now(), TransferId(id.0));
+fn shown(
+    core: &Core,
+    id: rest::TransferId,
+    transfer: &Transfer,
+    standing: Option<(Phase, Reason)>,
+    whole: bool,
+) -> rest::Transfer {
     let (phase, reason) = standing.unwrap_or((transfer.phase(), Reason::new(ledger::What::Next)));
     let legs: Vec<rest::Leg> =
         (1..).zip(&transfer.legs).map(|(number, leg)| shown_leg(core, transfer, number, leg, &reason, whole)).collect();

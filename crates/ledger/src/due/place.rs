@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::index::{Lane, LegId, Rank};
 use crate::limits::{
-    LEG_SESSIONS_MAX, LEGS_AT_ONCE, SESSION_BYTES_LEAST, SESSION_BYTES_MAX, SESSION_FILES_UNSIZED, SESSIONS_MAX,
-    STARTS_MAX,
+    LEG_SESSIONS_MAX, LEGS_AT_ONCE, SESSION_BYTES_LEAST, SESSION_BYTES_MAX, SESSION_FILES_LEAST, SESSION_FILES_UNSIZED,
+    SESSIONS_MAX, STARTS_MAX,
 };
 use crate::{Action, Do, Files, Leg, Moment, Reason, Seen, SessionId, Start, State, Thing, Transfer, What};
 
@@ -331,7 +331,9 @@ fn without_hosts(leg: &Leg, reason: &Reason) -> Placed {
 fn part(transfer: &Transfer, page: u32, open: u32, open_all: u64, width: u64) -> u32 {
     let fair = if width == 1 { u64::from(open) } else { open_all.div_ceil(2 * width) };
     if transfer.files == (Files::List { sized: false }) {
-        return fair.clamp(1, u64::from(open.min(SESSION_FILES_UNSIZED))) as u32;
+        // Whatever they weigh, a list of a few files is dealt out evenly, and one of many not in crumbs.
+        let least = SESSION_FILES_LEAST.min(open_all.div_ceil(width));
+        return fair.max(least).clamp(1, u64::from(open.min(SESSION_FILES_UNSIZED))) as u32;
     }
     let known = &transfer.listing.pages[page as usize];
     let mean = (known.bytes / u64::from(known.files.max(1))).max(1);

@@ -17,14 +17,32 @@ use crate::store::{NewFile, NewPage, PAGE_FILES_MAX, StoreError};
 /// A refused submission up to this size is kept to be asked again, bytes of its places.
 const KEPT_BYTES_MAX: usize = 16 << 10;
 
-/// Takes a transfer.
-pub(super) fn submit(
-    core: &mut Core,
-    by: &str,
+/// A request as the core takes it: what is long to reckon is done before it gets there.
+pub(super) struct Prepared {
     request: TransferRequest,
-    key: Option<IdempotencyKey>,
-) -> Answer<Submitted> {
-    let key = key.map(|key| (key.0, digest(&request)));
+    key: Option<(String, Digest)>,
+    /// Files by page; none if all of a path is meant.
+    pages: Vec<Vec<NewFile>>,
+}
+
+impl Prepared {
+    /// Takes time by the names: some ms for 10,000.
+    pub(super) fn of(mut request: TransferRequest, key: Option<IdempotencyKey>) -> Prepared {
+        let key = key.map(|key| (key.0, digest(&request)));
+        let is_list = !request.files.is_empty();
+        let mut names = std::mem::take(&mut request.files).into_iter();
+        let mut pages = Vec::new();
+        while is_list && names.len() > 0 {
+            let file = |name: api::Name| NewFile { name: name.0, size_bytes: 0 };
+            pages.push(names.by_ref().take(PAGE_FILES_MAX).map(file).collect());
+        }
+        Prepared { request, key, pages }
+    }
+}
+
+/// Takes a transfer.
+pub(super) fn submit(core: &mut Core, by: &str, prepared: Prepared) -> Answer<Submitted> {
+    let Prepared { request, key, pages } = prepared;
     if let Some((key, request)) = &key
         && let Some(before) = core.state.keys.get(&(by.to_owned(), key.clone()))
     {
@@ -34,8 +52,7 @@ pub(super) fn submit(
         let detail = format!("the idempotency key was used for another request, transfer {}", before.transfer);
         return Err(Problem::new(Kind::KeyReused, detail).fix("make a new key for each request"));
     }
-    let made = submission(&core.state, by, &request, key)?;
-    let pages = pages(&request);
+    let made = submission(&core.state, by, &request, !pages.is_empty(), key)?;
     let counts: Vec<Page> = pages.iter().map(|files| Page { files: count(files), bytes: 0 }).collect();
     match wish::submit(&core.state, core.now(), made.clone(), &counts) {
         Ok(Accepted::Before { transfer }) => Ok(Submitted { id: rest::TransferId(transfer.0) }),
@@ -65,12 +82,6 @@ fn turn_down(core: &mut Core, refusal: &Refusal, made: Submission, pages: Vec<Pa
     core.turn_down(refusal, Some(Box::new(again)))
 }
 
-/// Files by page; none if all of a path is meant.
-fn pages(request: &TransferRequest) -> Vec<Vec<NewFile>> {
-    let file = |name: &api::Name| NewFile { name: name.0.clone(), size_bytes: 0 };
-    request.files.chunks(PAGE_FILES_MAX).map(|names| names.iter().map(file).collect()).collect()
-}
-
 fn count(files: &[NewFile]) -> u32 {
     u32::try_from(files.len()).expect("a page is bounded")
 }
@@ -92,7 +103,13 @@ fn put(core: &mut Core, transfer: TransferId, legs: usize, pages: Vec<Vec<NewFil
     put.map_err(|error| store_full(&mover::session::chain(&error)))
 }
 
-fn submission(state: &State, by: &str, request: &TransferRequest, key: Option<(String, Digest)>) -> Answer<Submission> {
+fn submission(
+    state: &State,
+    by: &str,
+    request: &TransferRequest,
+    is_list: bool,
+    key: Option<(String, Digest)>,
+) -> Answer<Submission> {
     let sources = request.sources.iter().map(|place| Place::of(state, "sources", place)).collect::<Answer<Vec<_>>>()?;
     let field = if request.destination.is_some() { "destination" } else { "destinations" };
     let to = request.all_destinations().map(|place| destination(state, field, place, &sources));
@@ -106,7 +123,7 @@ fn submission(state: &State, by: &str, request: &TransferRequest, key: Option<(S
         class: request.class.clone(),
         destinations: to.collect::<Answer<Vec<_>>>()?,
         sources: sources.into_iter().map(|place| place.at).collect(),
-        files: if request.files.is_empty() { Files::Path } else { Files::List { sized: false } },
+        files: if is_list { Files::List { sized: false } } else { Files::Path },
         urgency: request.urgency,
         deadline: request.deadline.map(|time| ledger::Moment(time.unix_ms())),
         how: how(request),
@@ -219,7 +236,7 @@ mod tests {
             collaboration: Some("cms".to_owned()),
             ..TransferRequest::default()
         };
-        let made = submission(&state(), "me", &request, None).map_err(|problem| problem.kind)?;
+        let made = submission(&state(), "me", &request, false, None).map_err(|problem| problem.kind)?;
         Ok(String::from_utf8(made.destinations[0].path.clone()).unwrap())
     }
 

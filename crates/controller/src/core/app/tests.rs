@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 
 use super::{Core, Face};
 use crate::app::{App, Caller, IdempotencyKey};
-use crate::core::{ASKS_MAX, HEARD_MAX};
+use crate::core::queues;
 use crate::hub::Heard;
 use crate::store::Place;
 
@@ -77,11 +77,11 @@ impl World {
     /// Over the store of that directory.
     fn at(directory: tempfile::TempDir) -> World {
         let core = crate::core::open(&Place::Directory(directory.path().join("store"))).expect("a store");
-        let (asks, asked) = mpsc::channel(ASKS_MAX);
-        let (heard, hears) = mpsc::channel(HEARD_MAX);
+        let (doors, queues) = queues();
+        let heard = doors.heard.clone();
         let (stop, stops) = watch::channel(false);
-        let face = Face::new(asks, Arc::clone(&core.shared), "f1".repeat(32));
-        let runs = tokio::spawn(core.run(asked, hears, stops));
+        let face = Face::new(doors, Arc::clone(&core.shared), "f1".repeat(32));
+        let runs = tokio::spawn(core.run(queues, stops));
         let me = Caller { name: "me".to_owned(), role: Role::Admin };
         World { face, heard, me, stop, runs, directory }
     }

@@ -8,7 +8,7 @@ use super::super::sum::Summed;
 use super::super::{PageCounts, PageId};
 use super::cache::Cache;
 use super::page::{Names, States, unpack_digests};
-use super::{FailedFile, FileRow, Given, LIST_MAX, index};
+use super::{FailedFile, FileRow, Given, LIST_MAX, State, index};
 
 /// The file ledger, to read. What it shows of files that others write may be as old as its cache: use the one of the
 /// [`FileLedger`](super::FileLedger) that writes, or one made for one answer.
@@ -63,6 +63,16 @@ impl LedgerReader {
             FileRow { number: place, name, size_bytes, state: states.get(number) }
         };
         Ok((from as usize..to).map(row).collect())
+    }
+
+    /// Whether one of these files of a page is in that state. Names are not looked at.
+    ///
+    /// # Errors
+    /// When the page is not there or damaged, or the database refuses.
+    pub fn is_any(&mut self, page: PageId, numbers: &[u32], state: State) -> Result<bool> {
+        let states = self.states_if_there(page)?.ok_or(StoreError::NoSuchPage(page))?;
+        let files = states.counts.files();
+        Ok(numbers.iter().any(|number| u64::from(*number) < files && states.get(*number as usize) == state))
     }
 
     /// Names and sizes of these files of a page: for sessions that go on after a restart.

@@ -1,6 +1,7 @@
 //! The last question to the planner, asked again for its reasons. Pure: no core, no clock.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use api::rest::{self, Explanation, Holder};
 use ledger::SessionId;
@@ -9,7 +10,7 @@ use model::scenario::Way;
 use plan::allot::{Held, Of, Outcome, Remedy, Snapshot};
 use plan::share::ResourceId;
 
-use crate::core::Core;
+use crate::core::{Core, Question};
 use crate::views;
 
 /// Different reasons that are told of the sessions of a transfer; remedies are sought for each.
@@ -29,8 +30,7 @@ pub(super) enum Asks {
 
 /// A question with what it is about.
 pub(super) struct Planner {
-    snapshot: Snapshot,
-    asked: Vec<Asked>,
+    question: Arc<Question>,
     booked: Vec<Left>,
     asks: Asks,
 }
@@ -38,13 +38,20 @@ pub(super) struct Planner {
 impl Planner {
     /// The last question; `None` if there was none.
     pub(super) fn of(core: &Core, asks: Asks) -> Option<Planner> {
-        let (snapshot, asked) = core.planned.question.clone()?;
-        Some(Planner { snapshot, asked, booked: core.planned.booked.clone(), asks })
+        Some(Planner { question: core.planned.question.clone()?, booked: core.planned.booked.clone(), asks })
+    }
+
+    fn snapshot(&self) -> &Snapshot {
+        &self.question.0
+    }
+
+    fn asked(&self) -> &[Asked] {
+        &self.question.1
     }
 
     /// Adds what the planner says.
     pub(super) fn complete(self, mut told: Explanation) -> Explanation {
-        match self.snapshot.allot() {
+        match self.snapshot().allot() {
             Ok(outcome) => match &self.asks {
                 Asks::Sessions(sessions) => self.sessions(&outcome, sessions, &mut told),
                 Asks::Class(name) => self.class(&outcome, name, &mut told),
@@ -56,7 +63,7 @@ impl Planner {
 
     fn sessions(&self, outcome: &Outcome<'_>, sessions: &[SessionId], told: &mut Explanation) {
         let of = |(flow, asked): (usize, &Asked)| sessions.contains(&SessionId(asked.session)).then_some(flow);
-        let flows: Vec<usize> = self.asked.iter().enumerate().filter_map(of).collect();
+        let flows: Vec<usize> = self.asked().iter().enumerate().filter_map(of).collect();
         if flows.is_empty() {
             told.text += "; its sessions have no rate yet: they begin";
             return;
@@ -83,7 +90,7 @@ impl Planner {
     fn held(&self, outcome: &Outcome<'_>, held: &Held, flows: &[usize], told: &mut Explanation) {
         let rate: u64 = flows.iter().map(|flow| outcome.rate(*flow)).sum();
         let who = match flows {
-            [flow] => format!("session {}", SessionId(self.asked[*flow].session)),
+            [flow] => format!("session {}", SessionId(self.asked()[*flow].session)),
             many => format!("{} sessions", many.len()),
         };
         let rate = views::rate(rate);
@@ -144,7 +151,7 @@ impl Planner {
         match resource.of {
             Of::Link(edge) => {
                 let way = if edge % 2 == 0 { Way::Forward } else { Way::Backward };
-                let link = self.snapshot.network.links.get(edge / 2);
+                let link = self.snapshot().network.links.get(edge / 2);
                 (link.map_or_else(|| resource.name.clone(), |link| views::way_id(&link.name, way)), "link")
             }
             Of::Mark(..) => (resource.name.clone(), "mark"),
@@ -166,9 +173,9 @@ impl Planner {
             capacity_bps: Some(outcome.setup.resources[of as usize].capacity),
             allocated_bps: Some(outcome.used(of).used),
         });
-        let shares = &self.snapshot.shares;
+        let shares = &self.snapshot().shares;
         told.holders = by_transfer(outcome.holders(of).into_iter().filter_map(|(flow, rate)| {
-            let asked = self.asked.get(flow)?;
+            let asked = self.asked().get(flow)?;
             Some((asked.leg.0, shares.classes.get(asked.class)?.name.clone(), rate))
         }));
         for hold in self.booked_of(outcome, of).flat_map(|left| &left.holds) {
@@ -194,14 +201,14 @@ impl Planner {
     }
 
     fn class(&self, outcome: &Outcome<'_>, name: &str, told: &mut Explanation) {
-        let shares = &self.snapshot.shares;
+        let shares = &self.snapshot().shares;
         let Some(class) = shares.classes.iter().position(|class| class.name == name) else { return };
         let Some(part) = outcome.classes().get(class).copied() else { return };
         let [has, due, asks] = [part.has, part.due, part.asks].map(views::rate);
         told.text += &format!("; it has {has}, its weight gives it {due}, it could use {asks}");
         told.rate_bps = Some(part.has);
         let is_in = |flow: &usize| shares.up(shares.flows[*flow].class).any(|of| of == class);
-        let flows: Vec<usize> = (0..self.asked.len()).filter(is_in).collect();
+        let flows: Vec<usize> = (0..self.asked().len()).filter(is_in).collect();
         if flows.is_empty() {
             told.text += "; nothing of it moves";
             return;

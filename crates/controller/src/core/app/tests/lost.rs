@@ -148,7 +148,7 @@ async fn numbers_of_leases_go_on_after_a_refused_turn() {
             let below = core.state.generations_below;
             core.generations = (below + 10, below + (1 << 20));
             core.refused(&full());
-            core.lease();
+            core.lease(true);
             (core.generations, core.state.generations_below)
         })
         .await;
@@ -174,6 +174,7 @@ async fn what_the_file_ledger_knows_and_the_log_refused_is_counted_once() {
     world
         .on_core(move |core| {
             core.hear_from("a1", FromAgent::Files(api::agent::Files { session, files: refused }));
+            core.settle_told();
             core.refused(&full());
         })
         .await;

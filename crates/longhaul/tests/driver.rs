@@ -222,9 +222,9 @@ fn it_follows_the_marks_of_a_controller_which_says_enforced() {
     wait_for("enforced", || (ask(&rig, "explain link ocean:forward")["assurance"] == "enforced").then_some(()));
     assert_eq!(ask(&rig, "explain link ocean:backward")["assurance"], "edge");
 
-    // A limit from outside is in force in the kernel, and gone from it, within some rounds. Of 250 Mb/s 80 % may be filled.
+    // A limit from outside is in force in the kernel, and gone from it, within some rounds.
     ask(&rig, "limit set link:ocean --rate 250Mb/s --for 1h --why maintenance");
-    has(&rig, "800Mbit", "200Mbit");
+    has(&rig, "750Mbit", "250Mbit");
     ask(&rig, "limit lift link:ocean");
     has(&rig, "200Mbit", "800Mbit");
 

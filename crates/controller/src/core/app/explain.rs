@@ -139,10 +139,9 @@ fn shortfalls(core: &Core, sessions: &[SessionId]) -> String {
     for (id, short) in all.iter().take(SHORT_TOLD_MAX) {
         let seconds = core.clock.steady_ms().saturating_sub(short.since) / 1_000;
         let (does, may) = (views::rate(short.rate_bps), views::rate(short.set_bps));
-        text += &format!(
-            "; session {id} does {does} of the {may} that it may, for {seconds} s: limited by {}",
-            short.limit
-        );
+        let limit = Some(short.limit.as_str()).filter(|limit| !limit.is_empty());
+        let limit = limit.unwrap_or("what its movers have not told yet");
+        text += &format!("; session {id} does {does} of the {may} that it may, for {seconds} s: limited by {limit}");
     }
     if all.len() > SHORT_TOLD_MAX {
         text += &format!("; so do {} more", all.len() - SHORT_TOLD_MAX);

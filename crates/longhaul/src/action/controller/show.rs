@@ -170,13 +170,11 @@ pub(super) fn explanation(e: &Explanation) -> String {
     let mut text = wrapped(&e.text, "");
     if let Some(resource) = &e.resource {
         let part = |bps: Option<u64>| bps.map_or_else(|| "?".to_owned(), rate);
-        let full = format!(
-            "{} {}: {} of {} given",
-            resource.kind,
-            resource.name,
-            part(resource.allocated_bps),
-            part(resource.capacity_bps)
-        );
+        // The planner's name of a mark or a cap says itself what it is.
+        let kind = Some(&resource.kind).filter(|kind| resource.name.split(' ').next() != Some(kind.as_str()));
+        let kind = kind.map(|kind| format!("{kind} ")).unwrap_or_default();
+        let (given, of) = (part(resource.allocated_bps), part(resource.capacity_bps));
+        let full = format!("{kind}{}: {given} of {of} given", resource.name);
         text += &cut(&full);
     }
     for holder in &e.holders {

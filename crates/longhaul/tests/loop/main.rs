@@ -18,15 +18,15 @@ mod world;
 
 mod away;
 mod bookings;
-mod campaign;
 mod faults;
+#[allow(dead_code, reason = "the campaign uses the rest")]
 mod fleet;
 mod keep;
 mod live;
 mod paths;
+#[allow(dead_code, reason = "the campaign uses the rest")]
 mod rest;
 mod shares;
-mod skew;
 mod strangers;
 mod transfers;
 mod twinned;

@@ -8,10 +8,34 @@
 //! `LOOP_SEEDS` is the number of stories, `LOOP_SEED` is one to be told alone, `LOOP_AT_ONCE` how many are told at the same time, and
 //! `LOOP_ONLY` a kind of trouble, `LOOP_LONG` the seconds that a long trouble takes at most (there is none without).
 //!
+//! It is a program of tests of its own: beside it nothing could be timed.
+//!
 //! What a power cut can and cannot show: the disk keeps what was flushed to it, and of the rest any part, in units of 4 KiB. Writes that
 //! are torn within 4 KiB, or a disk that lies about a flush, are not played.
 
+#[path = "../loop/fleet.rs"]
+#[allow(dead_code, reason = "tests of the loop use the rest")]
+mod fleet;
+#[path = "../faults/machine.rs"]
+#[allow(dead_code, reason = "tests of the mover use the rest")]
+mod machine;
+#[path = "../faults/proxy.rs"]
+#[allow(dead_code, reason = "tests of the mover use the rest")]
+mod proxy;
+#[path = "../loop/rest.rs"]
+mod rest;
+#[path = "../e2e/tree.rs"]
+#[allow(dead_code, reason = "e2e.rs uses the rest")]
+mod tree;
+#[path = "../faults/volatile.rs"]
+#[allow(dead_code, reason = "tests of the mover use the rest")]
+mod volatile;
+#[path = "../e2e/world.rs"]
+#[allow(dead_code, reason = "e2e.rs uses the rest")]
+mod world;
+
 mod client;
+mod skew;
 mod story;
 mod trouble;
 mod watch;
@@ -20,6 +44,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+pub(crate) use machine::{Draw, is_missing, run, tried};
 use story::Story;
 
 /// Stories of every day.

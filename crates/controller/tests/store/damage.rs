@@ -3,7 +3,7 @@ use std::fs;
 use controller::store::{self, LedgerReader, Log, LogReader, Order, Part, Place, StoreError, backup, restore, verify};
 
 use super::backup::fill;
-use super::{World, chain, id};
+use super::{World, chain, id, opened};
 
 /// Changes a file of the store beneath its back.
 fn change(world: &World, file: &str, sql: &str) {
@@ -106,7 +106,7 @@ fn no_flipped_byte_goes_unseen() {
 }
 
 fn texts(place: &Place) -> Result<Vec<Vec<u8>>, StoreError> {
-    let store = store::open(place)?;
+    let store = opened(place)?;
     let mut log = LogReader::open(&*store)?;
     let (mut next, mut found) = (log.first()?, Vec::new());
     loop {

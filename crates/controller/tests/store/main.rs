@@ -13,7 +13,7 @@ mod space;
 
 use std::path::PathBuf;
 
-use controller::store::{self, FileLedger, Keep, Log, NewFile, NewPage, PageId, Place, Store};
+use controller::store::{self, FileLedger, Keep, Log, NewFile, NewPage, PageId, Place, Store, StoreError};
 
 /// A store of a test, with what it lies in.
 struct World {
@@ -44,12 +44,24 @@ impl World {
     /// As if the controller had ended and begun again.
     fn again(&mut self) {
         self.store = None;
-        self.store = Some(store::open(&self.place).unwrap());
+        self.store = Some(opened(&self.place).unwrap());
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
+}
+
+/// A store that was closed just now. What another test starts at that moment shares its lock until it is a program of its own.
+fn opened(place: &Place) -> Result<Box<dyn Store>, StoreError> {
+    const TRIES: u32 = 500;
+    for _ in 0..TRIES {
+        match store::open(place) {
+            Err(StoreError::Held { .. }) => std::thread::sleep(std::time::Duration::from_millis(20)),
+            other => return other,
+        }
+    }
+    store::open(place)
 }
 
 /// A test of a store, whatever its database.

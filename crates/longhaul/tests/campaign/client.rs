@@ -12,7 +12,7 @@ use crate::Draw;
 use crate::rest::{Reply, Rest};
 
 /// How long a controller that runs may take to answer at all.
-const ANSWER_MAX: Duration = Duration::from_secs(40);
+const ANSWER_MAX: Duration = Duration::from_secs(120);
 /// Between two attempts to be answered.
 const AGAIN: Duration = Duration::from_millis(100);
 

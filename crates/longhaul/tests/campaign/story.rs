@@ -35,7 +35,7 @@ const PAUSE_MAX_MS: u64 = 1_500;
 /// Of so many troubles one is long, where that is wanted.
 const LONG_ONE_IN: u64 = 6;
 /// How long everything may take to come to its end once there is peace.
-const PEACE_MAX: Duration = Duration::from_secs(150);
+const PEACE_MAX: Duration = Duration::from_secs(400);
 /// Bytes of the disks.
 const STORE_BYTES: usize = 48 << 20;
 const EAST_BYTES: usize = 128 << 20;

@@ -11,7 +11,7 @@ use super::setting;
 use crate::rest::{Reply, Rest};
 
 /// Seconds in which a transfer that can run moves bytes or names what it waits for; `LOOP_WINDOW` is another number of them.
-const WINDOW_SECONDS: u64 = 20;
+const WINDOW_SECONDS: u64 = 60;
 const LOOK: Duration = Duration::from_millis(250);
 /// A controller that was not heard for so long was away: a window begins when it is back.
 const GAP: Duration = Duration::from_secs(2);

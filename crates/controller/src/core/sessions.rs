@@ -12,9 +12,6 @@ use super::live::Step;
 use super::paths::absolute;
 use crate::store::PageId;
 
-/// What the mover says where the rate in force limits it.
-const RATE_LIMIT: &str = "rate_limit";
-
 /// Numbers of files of a page in few bytes: a bit for each, from the lowest.
 pub(super) fn pick(numbers: &[u32]) -> Vec<u8> {
     let bytes = numbers.iter().max().map_or(0, |last| *last as usize / 8 + 1);
@@ -139,8 +136,7 @@ impl Core {
         seen.bytes_done = progress.bytes_done;
         seen.goodput_bps = progress.goodput_bps;
         let Some(live) = self.live.get_mut(&id) else { return };
-        let by_rate = progress.limit == RATE_LIMIT;
-        let measured = Measured { at, set_bps: progress.set_bps, rate_bps: progress.rate_bps, by_rate };
+        let measured = Measured { at, set_bps: progress.set_bps, rate_bps: progress.rate_bps };
         live.watch.learn(measured, &progress.limit);
         let changed = progress.set_bps > 0 && live.demand.learn(measured);
         live.progress = Some((Instant::now(), progress));

@@ -1,17 +1,30 @@
 //! What a session could use: learnt from what it does with what it gets, so that what it leaves goes to others.
 //!
-//! A session that stays below its rate for 2 s and says that something else limits it is given 130 % of what it
-//! did, and no less than 10 Mb/s. The first of these seconds does not count for that: it may have begun with its rate. One that
-//! uses that up asks for twice as much each second, until nothing bounds it.
+//! A session that falls below its rate for 2 s is given 120 % of what it did, and no less than 10 Mb/s. The first second does not count
+//! for that: it may have begun with its rate. If it used its rate before and now does not do 60 % of it, one more second is enough.
+//! One that uses that up asks for 2, 4, 16, 256 times as much in turn, until nothing bounds it: what stood still for a while
+//! on a fast path is there again within some seconds.
+//!
+//! What the session says limits it is not asked: one whose socket buffers fill says that it is its rate.
 
-/// For so long after a first second below its rate a session must stay there, in ms.
-const LEAVES_AFTER: u64 = 2_000;
+/// For so long after a first second below its rate a session must stay there, in ms: two more reports, which come each second, more or less.
+const LEAVES_AFTER: u64 = 1_700;
+/// The same for one that fell far from what it did.
+const FALLS_AFTER: u64 = 700;
+/// Less than that of its rate is far, in percent.
+const FAR_PERCENT: u64 = 60;
 /// What a session must use of its rate not to leave something, in percent.
 pub(super) const USED_PERCENT: u64 = 90;
-/// What a session is given of what it did, in percent.
-const ROOM_PERCENT: u64 = 130;
+/// What a session is given of what it did, in percent. It must be told from one that uses what it gets: 100 / 120 is below [`USED_PERCENT`].
+const ROOM_PERCENT: u64 = 120;
+/// A rate of which less than that was in force a second ago, in percent, says nothing of this second.
+const KEPT_PERCENT: u64 = 95;
+/// A rate is held back by the bound if it is that much of it, in percent.
+const AT_BOUND_PERCENT: u64 = 95;
 /// The least that is asked for, in b/s: a session that stood still can begin again.
 const LEAST_BPS: u64 = 10_000_000;
+/// The bound is raised so many times in turn by the square of the factor before; then there is none.
+const RAISES_MAX: u32 = 5;
 
 /// What a session did in the last second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +35,6 @@ pub struct Measured {
     pub set_bps: u64,
     /// What it did, b/s of IP packets.
     pub rate_bps: u64,
-    /// Whether it says that the rate in force limits it.
-    pub by_rate: bool,
 }
 
 /// What a session asks for.
@@ -33,6 +44,12 @@ pub struct Demand {
     most_bps: Option<u64>,
     /// Since when it leaves something, and the most that it did in a second after that.
     below: Option<(u64, u64)>,
+    /// It used its rate when that was last said.
+    used: bool,
+    /// How often the bound was raised since it was set.
+    raises: u32,
+    /// The rate that was in force before, b/s.
+    set_bps: u64,
 }
 
 impl Demand {
@@ -45,25 +62,43 @@ impl Demand {
     /// Learns; true if [`Demand::most_bps`] changed.
     pub fn learn(&mut self, now: Measured) -> bool {
         let before = self.most_bps;
-        if now.by_rate || now.rate_bps.saturating_mul(100) >= now.set_bps.saturating_mul(USED_PERCENT) {
+        let rose = is_less(self.set_bps, KEPT_PERCENT, now.set_bps);
+        self.set_bps = now.set_bps;
+        if !is_less(now.rate_bps, USED_PERCENT, now.set_bps) {
             self.below = None;
-            // Only what was held back by the bound itself says that the bound is too low.
-            let at_bound = |most: u64| now.set_bps.saturating_mul(100) >= most.saturating_mul(95);
-            self.most_bps = match self.most_bps {
-                Some(most) if at_bound(most) => most.checked_mul(2).filter(|most| *most < plan::share::RATE_MAX),
-                most => most,
-            };
-            return self.most_bps != before;
-        }
-        let (since, best) = self.below.map_or((now.at, 0), |(at, best)| (at, best.max(now.rate_bps)));
-        self.below = Some((since, best));
-        if now.at.saturating_sub(since) >= LEAVES_AFTER {
-            let room = (u128::from(best) * u128::from(ROOM_PERCENT) / 100).min(u128::from(u64::MAX)) as u64;
-            self.most_bps = Some(room.max(LEAST_BPS));
-            self.below = None;
+            self.used = true;
+            self.raise(now.set_bps);
+        } else if !rose {
+            self.fall(now);
         }
         self.most_bps != before
     }
+
+    /// It uses what it gets. Only what was held back by the bound itself says that the bound is too low.
+    fn raise(&mut self, set_bps: u64) {
+        let Some(most) = self.most_bps.filter(|most| !is_less(set_bps, AT_BOUND_PERCENT, *most)) else { return };
+        self.raises += 1;
+        let factor = 1_u64.checked_shl(1 << (self.raises - 1)).filter(|_| self.raises <= RAISES_MAX);
+        let raised = factor.and_then(|factor| most.checked_mul(factor));
+        self.most_bps = raised.filter(|most| *most < plan::share::RATE_MAX);
+    }
+
+    /// It leaves something.
+    fn fall(&mut self, now: Measured) {
+        let (since, best) = self.below.map_or((now.at, 0), |(at, best)| (at, best.max(now.rate_bps)));
+        self.below = Some((since, best));
+        let falls = self.used && is_less(best, FAR_PERCENT, now.set_bps);
+        let after = if falls { FALLS_AFTER } else { LEAVES_AFTER };
+        if now.at.saturating_sub(since) >= after {
+            let room = (u128::from(best) * u128::from(ROOM_PERCENT) / 100).min(u128::from(u64::MAX)) as u64;
+            *self = Demand { most_bps: Some(room.max(LEAST_BPS)), set_bps: self.set_bps, ..Demand::default() };
+        }
+    }
+}
+
+/// Whether `part` is less than so many percent of `all`.
+fn is_less(part: u64, percent: u64, all: u64) -> bool {
+    u128::from(part) * 100 < u128::from(all) * u128::from(percent)
 }
 
 #[cfg(test)]
@@ -76,8 +111,7 @@ mod tests {
     fn run(demand: &mut Demand, from: u64, seconds: u64, set: impl Fn(&Demand) -> u64, can: u64) -> u64 {
         for second in 0..seconds {
             let set_bps = set(demand);
-            let rate_bps = set_bps.min(can);
-            demand.learn(Measured { at: (from + second) * 1000, set_bps, rate_bps, by_rate: rate_bps == set_bps });
+            demand.learn(Measured { at: (from + second) * 1000, set_bps, rate_bps: set_bps.min(can) });
         }
         from + seconds
     }
@@ -86,35 +120,45 @@ mod tests {
     fn what_a_slow_disk_leaves_is_given_away_and_asked_for_again() {
         let mut demand = Demand::default();
         let granted = |demand: &Demand| demand.most_bps().map_or(10 * G, |most| most.min(10 * G));
-        let at = run(&mut demand, 0, 2, granted, 2 * G);
-        assert_eq!(demand.most_bps(), None, "two seconds are no pattern");
-        let at = run(&mut demand, at, 3, granted, 2 * G);
-        assert_eq!(demand.most_bps(), Some(2 * G * 13 / 10));
+        let at = run(&mut demand, 0, 3, granted, 2 * G);
+        assert_eq!(demand.most_bps(), None, "it begins, and two seconds are no pattern");
+        let at = run(&mut demand, at, 1, granted, 2 * G);
+        assert_eq!(demand.most_bps(), Some(2 * G * 12 / 10));
         // It stays there while the disk is slow.
         let at = run(&mut demand, at, 20, granted, 2 * G);
-        assert_eq!(demand.most_bps(), Some(2 * G * 13 / 10));
-        run(&mut demand, at, 20, granted, 100 * G);
+        assert_eq!(demand.most_bps(), Some(2 * G * 12 / 10));
+        run(&mut demand, at, 6, granted, 100 * G);
         assert_eq!(granted(&demand), 10 * G, "the disk is fast again");
     }
 
     #[test]
-    fn a_sudden_fall_is_learnt_in_three_seconds() {
+    fn a_sudden_fall_is_learnt_in_its_second_second() {
         let mut demand = Demand::default();
-        for (second, rate_bps) in [(0, G), (1, 8 * G / 10), (2, G / 3), (3, G / 3)] {
+        for (second, rate_bps) in [(0, G), (1, 8 * G / 10), (2, G / 3)] {
             assert_eq!(demand.most_bps(), None);
-            demand.learn(Measured { at: second * 1000, set_bps: G, rate_bps, by_rate: false });
+            demand.learn(Measured { at: second * 1000, set_bps: G, rate_bps });
         }
-        assert_eq!(demand.most_bps(), Some(G / 3 * 13 / 10), "not of the second in which it fell");
+        assert_eq!(demand.most_bps(), Some(G / 3 * 12 / 10), "not of the second in which it fell");
     }
 
     #[test]
-    fn one_that_stood_still_can_begin_again() {
+    fn a_rate_that_rose_within_a_second_says_nothing_of_it() {
         let mut demand = Demand::default();
-        let granted = |demand: &Demand| demand.most_bps().unwrap_or(G);
-        let at = run(&mut demand, 0, 5, granted, 0);
+        for second in 0..10 {
+            let set_bps = G << second;
+            demand.learn(Measured { at: second * 1000, set_bps, rate_bps: set_bps / 2 });
+        }
+        assert_eq!(demand.most_bps(), None);
+    }
+
+    #[test]
+    fn one_that_stood_still_on_a_fast_path_is_soon_there_again() {
+        let mut demand = Demand::default();
+        let granted = |demand: &Demand| demand.most_bps().map_or(100 * G, |most| most.min(100 * G));
+        let at = run(&mut demand, 0, 6, granted, 0);
         assert_eq!(demand.most_bps(), Some(LEAST_BPS));
-        run(&mut demand, at, 30, granted, G);
-        assert!(granted(&demand) >= G);
+        run(&mut demand, at, 10, granted, 200 * G);
+        assert_eq!(granted(&demand), 100 * G);
     }
 
     #[test]

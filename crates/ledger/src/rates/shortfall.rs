@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn a_shortfall_is_said_after_three_seconds_with_its_cause() {
         let mut watch = Watch::default();
-        let second = |n: u64, rate_bps| Measured { at: n * 1000, set_bps: 1000, rate_bps, by_rate: false };
+        let second = |n: u64, rate_bps| Measured { at: n * 1000, set_bps: 1000, rate_bps };
         for (n, limit) in ["network", "source disk", "source disk"].iter().enumerate() {
             watch.learn(second(n as u64, 500), limit);
             assert_eq!(watch.shortfall(), None);
@@ -82,7 +82,7 @@ mod tests {
     fn standing_still_as_told_is_none() {
         let mut watch = Watch::default();
         for n in 0..10 {
-            watch.learn(Measured { at: n * 1000, set_bps: 0, rate_bps: 0, by_rate: true }, "rate");
+            watch.learn(Measured { at: n * 1000, set_bps: 0, rate_bps: 0 }, "rate");
         }
         assert_eq!(watch.shortfall(), None);
     }

@@ -99,7 +99,7 @@ pub struct Event {
 }
 
 /// A way along a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     /// From the first end in the description to the second.
     Forward,

@@ -1,7 +1,10 @@
 //! Agents, endpoints, tokens.
 
+use std::collections::BTreeMap;
+
 use api::agent::Mode;
 use api::rest::{self, AgentState, HostSession, Problem};
+use ledger::SessionId;
 
 use super::{Load, time};
 use crate::app::Answer;
@@ -9,30 +12,42 @@ use crate::core::Core;
 
 /// All agents.
 pub(crate) fn agents(core: &Core) -> Vec<rest::Agent> {
-    core.state.agents.iter().map(|(host, agent)| shown(core, host, agent)).collect()
+    // All sessions once, not all for each agent.
+    let mut at: BTreeMap<&str, Vec<SessionId>> = BTreeMap::new();
+    for (id, session) in &core.state.sessions {
+        at.entry(&session.from).or_default().push(*id);
+        if session.to != session.from {
+            at.entry(&session.to).or_default().push(*id);
+        }
+    }
+    let its = |host: &str| at.get(host).map_or(&[][..], Vec::as_slice);
+    core.state.agents.iter().map(|(host, agent)| shown(core, host, agent, its(host))).collect()
 }
 
 /// The agent of a host.
 pub(crate) fn agent(core: &Core, host: &str) -> Answer<rest::Agent> {
-    let found = core.state.agents.get(host).map(|agent| shown(core, host, agent));
+    let is_at = |(id, session): (&SessionId, &ledger::Session)| session.is_at(host).then_some(*id);
+    let its = || core.state.sessions.iter().filter_map(is_at).collect::<Vec<_>>();
+    let found = core.state.agents.get(host).map(|agent| shown(core, host, agent, &its()));
     found.ok_or_else(|| Problem::not_found(format!("agent of `{host}`")).fix("look at GET /agents"))
 }
 
-fn shown(core: &Core, host: &str, agent: &ledger::Agent) -> rest::Agent {
+/// An agent, with the sessions at its host.
+fn shown(core: &Core, host: &str, agent: &ledger::Agent, its: &[SessionId]) -> rest::Agent {
     let connected = core.connected.get(host);
     let inventory = connected.map(|connected| connected.inventory.clone()).unwrap_or_default();
-    let its = core.state.sessions.iter().filter(|(_, session)| session.is_at(host));
-    let session = |(id, session): (&ledger::SessionId, &ledger::Session)| {
+    let session = |id: &SessionId| {
+        let session = core.state.sessions.get(id)?;
         let sends = session.from == host;
-        HostSession {
+        Some(HostSession {
             session: id.0,
             transfer: rest::TransferId(session.transfer.0),
             other: if sends { session.to.clone() } else { session.from.clone() },
             sends,
             rate_bps: Load::of(core, *id).measured_bps,
-        }
+        })
     };
-    let sessions: Vec<HostSession> = its.map(session).collect();
+    let sessions: Vec<HostSession> = its.iter().filter_map(session).collect();
     rest::Agent {
         host: host.to_owned(),
         state: if connected.is_some() { AgentState::Online } else { AgentState::Away },

@@ -10,7 +10,7 @@ use model::scenario::Way;
 use model::shares::Mark;
 use units::Utc;
 
-use super::load::by_way;
+use super::load::{by_way, of_way};
 use super::{Load, time};
 use crate::app::Answer;
 use crate::core::Core;
@@ -40,16 +40,27 @@ pub(crate) struct Direction {
 /// All directions of the network in force, in its order, and the network; none if there is none.
 pub(crate) fn directions(core: &Core) -> (Option<Arc<Network>>, Vec<Direction>) {
     let Some(network) = network(core) else { return (None, Vec::new()) };
-    let mut all = Vec::with_capacity(network.links.len() * 2);
-    for (index, link) in network.links.iter().enumerate() {
-        let name = |node: usize| network.nodes.get(node).map(|node| node.name.clone()).unwrap_or_default();
-        for (way, from, to) in [(Way::Forward, link.from, link.to), (Way::Backward, link.to, link.from)] {
-            let (from, to) = (name(from), name(to));
-            let resource = format!("{} {from}→{to}", link.name);
-            all.push(Direction { link: index, way, id: way_id(&link.name, way), resource, from, to });
-        }
-    }
+    let both = |link| [Way::Forward, Way::Backward].map(|way| direction_of(&network, link, way));
+    let all = (0..network.links.len()).flat_map(both).collect();
     (Some(network), all)
+}
+
+/// The direction that has this name.
+fn direction(network: &Network, id: &str) -> Option<Direction> {
+    let (name, _) = id.rsplit_once(':')?;
+    let link = network.links.iter().position(|link| link.name == name)?;
+    [Way::Forward, Way::Backward].map(|way| direction_of(network, link, way)).into_iter().find(|of| of.id == id)
+}
+
+fn direction_of(network: &Network, index: LinkIndex, way: Way) -> Direction {
+    let link = &network.links[index];
+    let name = |node: usize| network.nodes.get(node).map(|node| node.name.clone()).unwrap_or_default();
+    let (from, to) = match way {
+        Way::Forward => (name(link.from), name(link.to)),
+        Way::Backward => (name(link.to), name(link.from)),
+    };
+    let resource = format!("{} {from}→{to}", link.name);
+    Direction { link: index, way, id: way_id(&link.name, way), resource, from, to }
 }
 
 /// The network: as it is planned with, or of its text while there are no shares.
@@ -72,11 +83,11 @@ pub(crate) fn links(core: &Core) -> Vec<rest::Link> {
 
 /// A direction of a link.
 pub(crate) fn link(core: &Core, id: &str) -> Answer<rest::Link> {
-    let (network, directions) = directions(core);
-    let found = directions.iter().find(|of| of.id == id).zip(network);
-    let (of, network) = found.ok_or_else(|| unknown(&directions, id))?;
-    let load = by_way(core).get(id).copied().unwrap_or_default();
-    Ok(shown(core, &network, of, load))
+    let network = network(core);
+    let found = network.as_ref().and_then(|network| Some((network, direction(network, id)?)));
+    let (network, of) = found.ok_or_else(|| unknown(&directions(core).1, id))?;
+    let load = of_way(core, &network.links[of.link].name, of.way);
+    Ok(shown(core, network, &of, load))
 }
 
 /// There is no such direction.

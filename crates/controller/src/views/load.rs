@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use ledger::SessionId;
+use model::network::LinkIndex;
+use model::scenario::Way;
 
 use super::way_id;
 use crate::core::Core;
@@ -43,20 +45,34 @@ pub(crate) fn ways(core: &Core, id: SessionId) -> Vec<String> {
     let Some(question) = &core.planned.question else { return Vec::new() };
     let snapshot = &question.0;
     let Some(rated) = core.planned.rates.sessions.get(&id.0) else { return Vec::new() };
-    let name = |(link, way): &(usize, model::scenario::Way)| {
-        snapshot.network.links.get(*link).map(|link| way_id(&link.name, *way))
-    };
+    let name = |(link, way): &(LinkIndex, Way)| snapshot.network.links.get(*link).map(|link| way_id(&link.name, *way));
     rated.links.iter().filter_map(name).collect()
 }
 
-/// By direction of a link.
+/// By direction of a link, as [`way_id`] gives it.
 pub(crate) fn by_way(core: &Core) -> BTreeMap<String, Load> {
-    let mut by_way: BTreeMap<String, Load> = BTreeMap::new();
+    let Some(question) = &core.planned.question else { return BTreeMap::new() };
+    // Names are made once for each direction, not for each session on it.
+    let mut by_index: BTreeMap<(LinkIndex, Way), Load> = BTreeMap::new();
     for id in core.live.keys() {
+        let Some(rated) = core.planned.rates.sessions.get(&id.0) else { continue };
         let load = Load::of(core, *id);
-        ways(core, *id).into_iter().for_each(|way| by_way.entry(way).or_default().add(load));
+        rated.links.iter().for_each(|way| by_index.entry(*way).or_default().add(load));
     }
-    by_way
+    let named = |((link, way), load): ((LinkIndex, Way), Load)| {
+        Some((way_id(&question.0.network.links.get(link)?.name, way), load))
+    };
+    by_index.into_iter().filter_map(named).collect()
+}
+
+/// Of one direction of a link.
+pub(super) fn of_way(core: &Core, link: &str, way: Way) -> Load {
+    let Some(question) = &core.planned.question else { return Load::default() };
+    let Some(link) = question.0.network.links.iter().position(|of| of.name == link) else { return Load::default() };
+    let takes = |id: &&SessionId| {
+        core.planned.rates.sessions.get(&id.0).is_some_and(|rated| rated.links.contains(&(link, way)))
+    };
+    Load::of_all(core, core.live.keys().filter(takes))
 }
 
 /// By resource of the last planning.

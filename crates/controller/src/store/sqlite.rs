@@ -3,16 +3,19 @@
 mod log;
 mod pages;
 mod samples;
+mod shared;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, Error, ErrorCode, OpenFlags, Params, Row};
 use sys::file::{Lock, LockMode, lock};
 
+use self::shared::Room;
 use super::error::{Part, Result, StoreError};
 use super::rows::{LogRows, PageRows, SampleRows};
 use super::{Frozen, SCHEMA_VERSION, Store};
@@ -80,6 +83,8 @@ impl Kind {
 pub(super) struct Directory {
     path: PathBuf,
     place: String,
+    /// Room for what SQLite maps, of each of the files.
+    shared: [Room; 3],
     /// Holds the lock as long as it is open; `None` of one that only looks.
     _lock: Option<File>,
 }
@@ -89,7 +94,12 @@ impl Directory {
     pub(super) fn open(path: &Path) -> Result<Directory> {
         make_dir(path)?;
         let lock = take_lock(path)?;
-        let directory = Directory { path: path.to_owned(), place: path.display().to_string(), _lock: Some(lock) };
+        let directory = Directory {
+            path: path.to_owned(),
+            place: path.display().to_string(),
+            shared: Default::default(),
+            _lock: Some(lock),
+        };
         directory.connect(Kind::Log)?;
         directory.connect(Kind::Files)?;
         directory.revive_archive()?;
@@ -99,7 +109,12 @@ impl Directory {
 
     /// The store in a directory, without the lock, to look at it.
     pub(super) fn beside(path: &Path) -> Result<Directory> {
-        let directory = Directory { path: path.to_owned(), place: path.display().to_string(), _lock: None };
+        let directory = Directory {
+            path: path.to_owned(),
+            place: path.display().to_string(),
+            shared: Default::default(),
+            _lock: None,
+        };
         match [Kind::Log, Kind::Files].iter().all(|kind| path.join(kind.file()).is_file()) {
             true => Ok(directory),
             false => Err(StoreError::Missing { place: directory.place }),
@@ -107,8 +122,14 @@ impl Directory {
     }
 
     fn connect(&self, kind: Kind) -> Result<Db> {
-        make_file(&self.path.join(kind.file()))?;
-        Db::open(&self.path, kind)
+        let path = self.path.join(kind.file());
+        make_file(&path)?;
+        let mut db = Db::open(&self.path, kind)?;
+        // Who only looks leaves the files as they are.
+        if self._lock.is_some() {
+            db.room = self.shared[kind as usize].hold(&path);
+        }
+        Ok(db)
     }
 
     /// The archive may be lost: one that cannot be read is put aside, and begun anew.
@@ -158,6 +179,8 @@ struct Db {
     connection: Connection,
     kind: Kind,
     place: String,
+    /// Closed after the connection: fields are dropped in order.
+    room: Option<Arc<File>>,
 }
 
 impl Db {
@@ -167,7 +190,7 @@ impl Db {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let opened = Connection::open_with_flags(&path, flags);
         let connection = opened.map_err(|source| map(kind, &place, "open the database", source))?;
-        let db = Db { connection, kind, place };
+        let db = Db { connection, kind, place, room: None };
         db.set_up().map_err(|source| db.error("open the database", source))?;
         db.check_schema()?;
         Ok(db)

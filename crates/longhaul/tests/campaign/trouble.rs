@@ -13,8 +13,6 @@ use crate::volatile::Disk;
 /// Disks of a story, by where they are mounted in the world.
 pub(super) const STORE: &str = "store";
 pub(super) const EAST: &str = "east";
-/// What a program gets that writes to a mapped file for which there is no room.
-const SIGBUS: i32 = 7;
 /// The file that fills a disk.
 const BALLAST: &str = "ballast";
 
@@ -119,10 +117,7 @@ impl Trouble {
             Trouble::StopController => fleet.controller().signal("CONT"),
             Trouble::FillStore => {
                 fs::remove_file(fleet.world.path(STORE).join(BALLAST)).expect("the ballast is ours");
-                // SQLite maps the index of its log; where there is no room for it the kernel ends the program (docs/design/loop.md).
-                if fleet.revive_after(SIGBUS) {
-                    eprintln!("the full disk ended the controller by SIGBUS: it was started again");
-                }
+                fleet.must_run();
             }
             Trouble::KillAgent(host) => fleet.launch_agent(host),
             Trouble::CutEast => {

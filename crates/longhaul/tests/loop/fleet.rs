@@ -167,15 +167,10 @@ impl Fleet {
         self.controller.as_ref().expect("it runs")
     }
 
-    /// Starts the controller if the system has ended it, as a service would; whether that was so.
-    ///
-    /// # Panics
-    /// If it ended for any reason but that signal.
-    pub(crate) fn revive_after(&mut self, signal: i32) -> bool {
-        let Some(status) = self.controller.as_mut().expect("it was started").status() else { return false };
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(signal), "the controller ended");
-        self.start_controller();
-        true
+    /// The controller has not ended by itself.
+    pub(crate) fn must_run(&mut self) {
+        let status = self.controller.as_mut().expect("it was started").status();
+        assert!(status.is_none(), "the controller ended: {status:?}");
     }
 
     /// What an agent reaches the controller by, where it has that of its own.

@@ -14,6 +14,7 @@ use mover::request::{Fingerprint, Hooks, IoChoice};
 use mover::server::ServeLimits;
 
 use crate::controller::grants::Grants;
+use crate::controller::inventory::Budget;
 use crate::roots::Roots;
 
 pub use service::{ConfigError, Environment, Listen};
@@ -75,6 +76,8 @@ pub struct ControllerAddress {
     pub fingerprint: Option<Fingerprint>,
     /// File with a one-time token, for the first time.
     pub enrol_token_file: Option<PathBuf>,
+    /// What it may plan for.
+    pub budget: Budget,
 }
 
 impl std::fmt::Display for ControllerAddress {

@@ -85,6 +85,7 @@ fn site(
         bound,
         addresses: config.addresses.clone(),
         fingerprint: Fingerprint::of(&identity.certificate),
+        budget: address.budget,
         bounds,
         sessions_max: controller::sessions_max(&bounds),
     };

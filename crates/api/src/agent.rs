@@ -175,9 +175,24 @@ pub struct Inventory {
     /// Greatest rate of a session, b/s of IP packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
+    /// What all sessions may use together each way, b/s of IP packets, as its site says; `None` for what the interfaces carry.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_bps: Option<u64>,
+    /// What its processors move, both ways together, b/s of IP packets, as its site says; `None` if nobody said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores_bps: Option<u64>,
     /// The UDP port from which it asks and at which it answers over paths; `None` if it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probe_port: Option<u16>,
+}
+
+impl Inventory {
+    /// What all its sessions together may use each way, b/s: the least of what its site says and what its interfaces carry, if they all tell.
+    #[must_use]
+    pub fn each_way_bps(&self) -> Option<u64> {
+        let of_all = self.interfaces.iter().try_fold(0_u64, |sum, of| Some(sum.saturating_add(of.rate_bps?)));
+        of_all.filter(|_| !self.interfaces.is_empty()).into_iter().chain(self.host_bps).min()
+    }
 }
 
 /// A path over which a host asks another whether it is there, each [`PROBE_EACH_MS`].

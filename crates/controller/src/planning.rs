@@ -46,6 +46,7 @@ enum On {
     Mark,
     Class,
     Host,
+    Cores,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,6 +75,7 @@ impl Planning {
             Limited::Mark(mark) => (On::Mark, *mark, rate.bps()),
             Limited::Class(class) => (On::Class, *class, rate.bps()),
             Limited::Host(host) => (On::Host, *host, rate.bps()),
+            Limited::Cores(host) => (On::Cores, *host, rate.bps()),
         };
         let rate = |of: &Asked| rates.sessions.get(&of.session).map_or(0, |rated| rated.rate_bps);
         Some(Planning {
@@ -116,6 +118,7 @@ impl Planning {
                 On::Mark => Limited::Mark(*index),
                 On::Class => Limited::Class(*index),
                 On::Host => Limited::Host(*index),
+                On::Cores => Limited::Cores(*index),
             };
             (of, Rate::from_bps(*bps))
         };
@@ -146,7 +149,7 @@ impl Planning {
                 On::Link => links,
                 On::Mark => shares.marks.len(),
                 On::Class => classes,
-                On::Host => nodes,
+                On::Host | On::Cores => nodes,
             };
             *index < count
         };

@@ -58,6 +58,8 @@ pub enum Limited {
     Class(usize),
     /// What leaves a host, and what enters it.
     Host(NodeIndex),
+    /// What leaves and enters a host together: its processors do both.
+    Cores(NodeIndex),
 }
 
 /// All that rates follow from.
@@ -200,10 +202,16 @@ fn lower(network: &Network, shares: &mut Shares, of: Limited, rate: Rate) {
             class.floor = class.floor.min(rate);
         }
         Limited::Host(host) => {
-            for (name, ways) in [("out of", ways_of(network, host, true)), ("into", ways_of(network, host, false))] {
-                let name = format!("{name} {}", network.nodes[host].name);
+            for (does, out) in [("leaves", true), ("enters", false)] {
+                let name = format!("what {does} {}", network.nodes[host].name);
+                let ways = ways_of(network, host, out);
                 shares.resources.push(Beside { name, ways, rate, grain: Rate::from_bps(1) });
             }
+        }
+        Limited::Cores(host) => {
+            let name = format!("what the processors of {} move", network.nodes[host].name);
+            let ways = [true, false].into_iter().flat_map(|out| ways_of(network, host, out)).collect();
+            shares.resources.push(Beside { name, ways, rate, grain: Rate::from_bps(1) });
         }
     }
 }

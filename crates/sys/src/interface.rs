@@ -13,7 +13,8 @@ pub struct Interface {
     pub name: String,
     /// Its addresses, in order.
     pub addresses: Vec<IpAddr>,
-    /// Its rate, b/s, where the driver knows one.
+    /// Its rate, b/s, where the driver knows one, each way. A device of hardware, a bond or a VLAN is believed; what veth and TUN devices
+    /// tell is made up.
     pub rate_bps: Option<u64>,
     /// Its MTU, bytes; 0 if the kernel does not tell.
     pub mtu_bytes: u32,
@@ -29,7 +30,7 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
     let mut found: BTreeMap<String, Interface> = BTreeMap::new();
     for (name, flags, address) in addresses()? {
         let interface = found.entry(name.clone()).or_insert_with(|| Interface {
-            rate_bps: number(&name, "speed").map(|megabits| megabits.saturating_mul(1_000_000)),
+            rate_bps: rate(&name),
             mtu_bytes: number(&name, "mtu").and_then(|mtu| u32::try_from(mtu).ok()).unwrap_or(0),
             is_loopback: flags & libc::IFF_LOOPBACK as u32 != 0,
             name,
@@ -39,6 +40,16 @@ pub fn interfaces() -> io::Result<Vec<Interface>> {
     }
     found.values_mut().for_each(|interface| interface.addresses.sort_unstable());
     Ok(found.into_values().collect())
+}
+
+fn rate(name: &str) -> Option<u64> {
+    let at = format!("/sys/class/net/{name}");
+    let is_of = |kind: &str| {
+        let told = std::fs::read_to_string(format!("{at}/uevent")).unwrap_or_default();
+        told.lines().any(|line| line.strip_prefix("DEVTYPE=") == Some(kind))
+    };
+    let is_believed = std::path::Path::new(&format!("{at}/device")).exists() || is_of("bond") || is_of("vlan");
+    number(name, "speed").filter(|_| is_believed).map(|megabits| megabits.saturating_mul(1_000_000))
 }
 
 /// A number that the kernel tells of an interface; drivers that do not know their rate say -1 or nothing.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use mover::request::Fingerprint;
 use toml::Spanned;
+use units::Rate;
 
 use service::config::Source;
 
@@ -11,6 +12,7 @@ use super::check::{From, absolute, root_error};
 use super::raw::{RawController, RawGrant};
 use super::{ConfigError, ControllerAddress, Overrides};
 use crate::controller::grants::{COLLABORATION_CHARS_MAX, GRANTS_MAX, Grants, SiteGrant};
+use crate::controller::inventory::Budget;
 use crate::path::AbsPath;
 use crate::roots::Root;
 
@@ -50,6 +52,7 @@ pub(super) fn address(
         }
         found.fingerprint = Some(fingerprint);
     }
+    found.budget = budget(raw.as_ref(), source)?;
     found.enrol_token_file = match (&overrides.enrol_token_file, raw.and_then(|raw| raw.enrol_token_file)) {
         (Some(path), _) => Some(path.clone()),
         (None, Some(path)) => {
@@ -59,6 +62,21 @@ pub(super) fn address(
         (None, None) => None,
     };
     Ok(Some(found))
+}
+
+fn budget(raw: Option<&RawController>, source: &Source<'_>) -> Result<Budget, ConfigError> {
+    let rate = |key, written: &Option<Spanned<Rate>>| match written {
+        Some(rate) if rate.get_ref().is_zero() => {
+            let text = "a rate of 0 moves nothing: leave the key out for no limit, or pause the agent";
+            Err(source.error(key, rate.span(), text))
+        }
+        written => Ok(written.as_ref().map(|rate| rate.get_ref().bps())),
+    };
+    let Some(raw) = raw else { return Ok(Budget::default()) };
+    Ok(Budget {
+        host_bps: rate("controller.host_rate", &raw.host_rate)?,
+        core_bps: rate("controller.core_rate", &raw.core_rate)?,
+    })
 }
 
 fn parse(text: &str, from: &From<'_>) -> Result<ControllerAddress, ConfigError> {
@@ -80,7 +98,13 @@ fn parse(text: &str, from: &From<'_>) -> Result<ControllerAddress, ConfigError> 
         return Err(bad());
     }
     let fingerprint = pin.map(|pin| fingerprint(pin, from)).transpose()?;
-    Ok(ControllerAddress { host: host.to_owned(), port, fingerprint, enrol_token_file: None })
+    Ok(ControllerAddress {
+        host: host.to_owned(),
+        port,
+        fingerprint,
+        enrol_token_file: None,
+        budget: Budget::default(),
+    })
 }
 
 fn fingerprint(text: &str, from: &From<'_>) -> Result<Fingerprint, ConfigError> {

@@ -38,6 +38,8 @@ pub(super) struct RawController {
     pub(super) address: Option<Spanned<String>>,
     pub(super) fingerprint: Option<Spanned<String>>,
     pub(super) enrol_token_file: Option<Spanned<PathBuf>>,
+    pub(super) host_rate: Option<Spanned<Rate>>,
+    pub(super) core_rate: Option<Spanned<Rate>>,
 }
 
 #[derive(Debug, Deserialize)]

@@ -23,10 +23,21 @@ pub struct Fixed {
     pub addresses: Vec<DataAddress>,
     /// Of the data port.
     pub fingerprint: Fingerprint,
+    /// What the host has for all sessions of controllers together.
+    pub budget: Budget,
     /// Bounds of the agent.
     pub bounds: ServeLimits,
     /// Sessions that it drives at once at most.
     pub sessions_max: usize,
+}
+
+/// What a host has for sessions of controllers, as its site says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Each way, b/s of IP packets; `None` for what its interfaces carry.
+    pub host_bps: Option<u64>,
+    /// Of one processor, both ways together, b/s of IP packets; `None` if processors bound nothing.
+    pub core_bps: Option<u64>,
 }
 
 /// Looks at the host. Blocks on the file systems that are granted.
@@ -44,6 +55,7 @@ pub fn look(fixed: &Fixed, grants: &Grants, controller: Option<Fingerprint>) -> 
         .collect();
     let mut interfaces: Vec<_> = found.into_iter().filter(|interface| !interface.is_loopback).collect();
     interfaces.truncate(INTERFACES_MAX);
+    let cores = sys::cpu::allowed_cpus().map_or(1, |cpus| cpus.len());
     let hex = fixed.fingerprint.0.iter().map(|byte| format!("{byte:02x}")).collect();
     Inventory {
         hostname: sys::process::hostname(),
@@ -59,10 +71,12 @@ pub fn look(fixed: &Fixed, grants: &Grants, controller: Option<Fingerprint>) -> 
             })
             .collect(),
         grants: grants.granted(controller),
-        cores: u32::try_from(sys::cpu::allowed_cpus().map_or(1, |cpus| cpus.len())).unwrap_or(u32::MAX),
+        cores: u32::try_from(cores).unwrap_or(u32::MAX),
         sessions_max: u32::try_from(fixed.sessions_max).unwrap_or(u32::MAX),
         streams_max: u32::try_from(fixed.bounds.streams).unwrap_or(u32::MAX),
         rate_bps: fixed.bounds.rate_bps,
+        host_bps: fixed.budget.host_bps,
+        cores_bps: fixed.budget.core_bps.map(|each| each.saturating_mul(cores as u64)),
         probe_port: Some(fixed.bound.port()),
     }
 }
@@ -98,6 +112,7 @@ mod tests {
             bound: bound.parse().unwrap(),
             addresses: named.iter().map(|ip| DataAddress { ip: ip.parse().unwrap(), port: None }).collect(),
             fingerprint: Fingerprint([0; 32]),
+            budget: Budget::default(),
             bounds,
             sessions_max: 1,
         };

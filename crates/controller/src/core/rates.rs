@@ -329,15 +329,27 @@ impl Core {
         down.filter_map(|(name, _)| world.network.links.iter().position(|link| link.name == *name)).collect()
     }
 
-    /// Limits from outside that are on something that is there.
+    /// Limits from outside that are on something that is there, and what hosts have for all their sessions.
     fn limits(&self, world: &World) -> Vec<(Limited, Rate)> {
+        let node = |host: &str| world.network.nodes.iter().position(|node| node.name == host);
         let of = |resource: &Resource| match resource {
             Resource::Link(name) => world.network.links.iter().position(|link| link.name == *name).map(Limited::Link),
             Resource::Mark(name) => world.shares.marks.iter().position(|mark| mark.name == *name).map(Limited::Mark),
-            Resource::Host(name) => world.network.nodes.iter().position(|node| node.name == *name).map(Limited::Host),
+            Resource::Host(name) => node(name).map(Limited::Host),
         };
         let limits = self.state.limits.iter();
-        limits.filter_map(|(resource, limit)| Some((of(resource)?, Rate::from_bps(limit.rate_bps)))).collect()
+        let mut least: BTreeMap<Limited, u64> = BTreeMap::new();
+        let mut lower = |of: Option<Limited>, bps: Option<u64>| {
+            let Some((of, bps)) = of.zip(bps) else { return };
+            least.entry(of).and_modify(|is| *is = bps.min(*is)).or_insert(bps);
+        };
+        limits.for_each(|(resource, limit)| lower(of(resource), Some(limit.rate_bps)));
+        for (host, connected) in &self.connected {
+            let Some(node) = node(host) else { continue };
+            lower(Some(Limited::Host(node)), connected.inventory.each_way_bps());
+            lower(Some(Limited::Cores(node)), connected.inventory.cores_bps);
+        }
+        least.into_iter().map(|(of, bps)| (of, Rate::from_bps(bps))).collect()
     }
 
     /// The shares with what classes have used by now.

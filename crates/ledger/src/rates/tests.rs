@@ -83,6 +83,9 @@ fn limits_from_outside_lower_what_there_is() {
     assert_eq!(limited(Limited::Class(0)), [(1, 1000), (2, 7000)].into());
     assert_eq!(limited(Limited::Host(asked(0, 0, 0, 0).from)), [(1, 1000), (2, 7000)].into());
     assert_eq!(limited(Limited::Host(asked(0, 0, 0, 0).to)), [(1, 750), (2, 250)].into());
+    let back = Asked { from: sessions[0].to, to: sessions[0].from, ..asked(3, 3, 0, 0) };
+    let both_ways = rates(&[asked(1, 1, 0, 0), back], &[(Limited::Cores(sessions[0].from), Rate::gbps(1))]);
+    assert_eq!(both_ways, [(1, 500), (3, 500)].into(), "what is sent and what is received together");
     let more = rates(&sessions, &[(Limited::Class(0), Rate::gbps(100))]);
     assert_eq!(more, rates(&sessions, &[]), "a limit raises nothing");
 }

@@ -215,6 +215,16 @@ impl Fleet {
         self.start_agent(host);
     }
 
+    /// Writes lines more into what an agent has of its controller, and starts it anew.
+    pub(crate) fn configure(&mut self, host: &str, lines: &str) {
+        let path = self.world.path(host).join("serve.toml");
+        let written = fs::read_to_string(&path).expect("it was written");
+        fs::write(&path, written.replace("[controller]\n", &format!("[controller]\n{lines}\n")))
+            .expect("a file can be written");
+        self.kill_agent(host);
+        self.start_agent(host);
+    }
+
     /// Starts the agent of a host, and waits until the controller knows it.
     pub(crate) fn start_agent(&mut self, host: &str) {
         self.launch_agent(host);

@@ -48,3 +48,30 @@ fn classes_share_the_ocean_up_to_its_mark() {
         assert_eq!(fleet.end_of(id)["state"], "cancelled");
     }
 }
+
+#[test]
+fn all_sessions_of_a_host_have_what_its_site_says() {
+    let mut fleet = Fleet::new("100 Mb/s", &["w1", "e1"]);
+    fleet.configure("w1", "host_rate = \"30 Mb/s\"");
+    for name in ["one", "two"] {
+        std::fs::write(fleet.data("west").join(name), vec![7; LENGTH]).expect("a file can be written");
+    }
+    let transfers =
+        ["one", "two"].map(|name| fleet.submit(&format!("west:{name}"), &format!("east:{name}"), "cms", &[]));
+    let allocated = |fleet: &Fleet| {
+        let of = |id: &String| fleet.json(&["transfer", "show", id])["allocated_bps"].as_u64().expect("a number");
+        transfers.iter().map(of).sum::<u64>()
+    };
+    wait_for("both to share the host's rate", || (allocated(&fleet).abs_diff(30_000_000) < 1_000).then_some(()));
+    let why = fleet.json(&["explain", "transfer", &transfers[0]]).to_string();
+    assert!(why.contains("what leaves w1"), "{why:#}");
+    // Its processors bound both ways together, of the other host here.
+    fleet.configure("e1", "core_rate = \"2 Mb/s\"");
+    let agents = fleet.json(&["agent", "ls"]);
+    let cores = agents["agents"].as_array().expect("a list").iter().find(|agent| agent["host"] == "e1");
+    let most = (2_000_000 * cores.expect("it is there")["cores"].as_u64().expect("a number")).min(30_000_000);
+    wait_for("both to share its processors", || (allocated(&fleet).abs_diff(most) < 1_000).then_some(()));
+    for id in &transfers {
+        fleet.ask(&["transfer", "cancel", id]).expect_code(0);
+    }
+}

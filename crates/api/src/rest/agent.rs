@@ -36,6 +36,12 @@ pub struct Agent {
     pub grants: Vec<Granted>,
     /// Processors.
     pub cores: u32,
+    /// What all its sessions together may use each way, b/s of IP packets; not there if neither its site nor its interfaces say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_bps: Option<u64>,
+    /// What its processors move, both ways together, b/s of IP packets; not there if its site does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores_bps: Option<u64>,
     /// Sessions at once at most.
     pub sessions_max: u32,
     /// Sessions that it takes part in.

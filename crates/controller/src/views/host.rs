@@ -48,6 +48,7 @@ fn shown(core: &Core, host: &str, agent: &ledger::Agent, its: &[SessionId]) -> r
         })
     };
     let sessions: Vec<HostSession> = its.iter().filter_map(session).collect();
+    let host_bps = inventory.each_way_bps();
     rest::Agent {
         host: host.to_owned(),
         state: if connected.is_some() { AgentState::Online } else { AgentState::Away },
@@ -58,6 +59,8 @@ fn shown(core: &Core, host: &str, agent: &ledger::Agent, its: &[SessionId]) -> r
         hostname: inventory.hostname,
         enrolled_at: time(agent.enrolled),
         away_since: agent.away.filter(|_| connected.is_none()).map(time),
+        host_bps,
+        cores_bps: inventory.cores_bps,
         addresses: inventory.addresses.iter().map(ToString::to_string).collect(),
         interfaces: inventory.interfaces,
         grants: inventory.grants,

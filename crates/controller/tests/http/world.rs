@@ -96,6 +96,8 @@ fn agent(host: &str, mode: Mode, reason: String) -> Agent {
         interfaces: Vec::new(),
         grants: Vec::new(),
         cores: 1,
+        host_bps: None,
+        cores_bps: None,
         sessions_max: 1,
         sessions: Vec::new(),
         rate_bps: 0,

@@ -1,8 +1,8 @@
 //! What a session could use: learnt from what it does with what it gets, so that what it leaves goes to others.
 //!
 //! A session that falls below its rate for 2 s is given 120 % of what it did, and no less than 10 Mb/s. The first second does not count
-//! for that: it may have begun with its rate. If it used its rate before and now does not do 60 % of it, one more second is enough.
-//! One that uses that up asks for 2, 4, 16, 256 times as much in turn, until nothing bounds it: what stood still for a while
+//! for that: it may have begun with its rate. If it used its rate before and now does not do 60 % of it, one more second is enough for a
+//! first look, at 150 %. One that uses that up asks for 2, 4, 16, 256 times as much in turn, until nothing bounds it: what stood still for a while
 //! on a fast path is there again within some seconds.
 //!
 //! What the session says limits it is not asked: one whose socket buffers fill says that it is its rate.
@@ -13,10 +13,14 @@ const LEAVES_AFTER: u64 = 1_700;
 const FALLS_AFTER: u64 = 700;
 /// Less than that of its rate is far, in percent.
 const FAR_PERCENT: u64 = 60;
+/// Less than that is no smaller capacity but a pause, as for a commit, in percent.
+const PAUSE_PERCENT: u64 = 10;
 /// What a session must use of its rate not to leave something, in percent.
 pub(super) const USED_PERCENT: u64 = 90;
 /// What a session is given of what it did, in percent. It must be told from one that uses what it gets: 100 / 120 is below [`USED_PERCENT`].
 const ROOM_PERCENT: u64 = 120;
+/// The same of what it did in the one second after a fall: TCP does not find what is left of the path at once.
+const FALL_ROOM_PERCENT: u64 = 150;
 /// A rate of which less than that was in force a second ago, in percent, says nothing of this second.
 const KEPT_PERCENT: u64 = 95;
 /// A rate is held back by the bound if it is that much of it, in percent.
@@ -87,10 +91,11 @@ impl Demand {
     fn fall(&mut self, now: Measured) {
         let (since, best) = self.below.map_or((now.at, 0), |(at, best)| (at, best.max(now.rate_bps)));
         self.below = Some((since, best));
-        let falls = self.used && is_less(best, FAR_PERCENT, now.set_bps);
-        let after = if falls { FALLS_AFTER } else { LEAVES_AFTER };
+        let is_pause = is_less(best, PAUSE_PERCENT, now.set_bps);
+        let falls = self.used && is_less(best, FAR_PERCENT, now.set_bps) && !is_pause;
+        let (after, percent) = if falls { (FALLS_AFTER, FALL_ROOM_PERCENT) } else { (LEAVES_AFTER, ROOM_PERCENT) };
         if now.at.saturating_sub(since) >= after {
-            let room = (u128::from(best) * u128::from(ROOM_PERCENT) / 100).min(u128::from(u64::MAX)) as u64;
+            let room = (u128::from(best) * u128::from(percent) / 100).min(u128::from(u64::MAX)) as u64;
             *self = Demand { most_bps: Some(room.max(LEAST_BPS)), set_bps: self.set_bps, ..Demand::default() };
         }
     }
@@ -138,7 +143,7 @@ mod tests {
             assert_eq!(demand.most_bps(), None);
             demand.learn(Measured { at: second * 1000, set_bps: G, rate_bps });
         }
-        assert_eq!(demand.most_bps(), Some(G / 3 * 12 / 10), "not of the second in which it fell");
+        assert_eq!(demand.most_bps(), Some(G / 3 * 3 / 2), "not of the second in which it fell");
     }
 
     #[test]

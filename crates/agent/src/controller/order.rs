@@ -75,7 +75,7 @@ pub(super) fn check(run: &Run, grant: &PathGrant, limits: Limits) -> Result<Orde
         options,
         settings,
         hooks: grant.hooks(),
-        limits: Limits { bind: run.bind.clone(), in_order: run.in_order, ..limits },
+        limits: Limits { bind: run.bind.clone(), marks: run.marks.clone(), in_order: run.in_order, ..limits },
         digests_file: None,
         every_file: true,
     };
@@ -106,6 +106,13 @@ fn remote(run: &Run) -> Result<Remote, No> {
     }
     if run.bind.len() > RELAY_ADDRESSES_MAX {
         return Err(No::other(&format!("a host connects from at most {RELAY_ADDRESSES_MAX} addresses")));
+    }
+    if !run.marks.is_empty() && (!run.in_order || run.marks.len() != run.addresses.len()) {
+        return Err(No::other("marks belong to paths: name as many as addresses in order"));
+    }
+    run.marks.iter().try_for_each(|marks| marks.check()).map_err(|why| No::other(&format!("marks: {why}")))?;
+    if run.marks.iter().zip(&run.addresses).any(|(marks, to)| marks.flow_label.is_some() && to.is_ipv4()) {
+        return Err(No::other("a path of IPv4 has no flow label: name a DSCP"));
     }
     let pin: Fingerprint = run.fingerprint.parse().map_err(|_| No::other("the other host's fingerprint is none"))?;
     let judge = Arc::new(move |found: &Fingerprint| {

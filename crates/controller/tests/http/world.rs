@@ -204,6 +204,14 @@ impl App for World {
         Err(Problem::not_found(format!("link {id}")))
     }
 
+    async fn paths(&self, _: &Caller) -> Answer<Vec<Path>> {
+        Ok(Vec::new())
+    }
+
+    async fn path(&self, _: &Caller, id: &str) -> Answer<Path> {
+        Err(Problem::not_found(format!("direction of a path `{id}`")))
+    }
+
     async fn endpoints(&self, _: &Caller) -> Answer<Vec<Endpoint>> {
         Ok(Vec::new())
     }

@@ -180,6 +180,9 @@ fn how(how: &How) -> Result<(CopyOptions, Settings), No> {
 
 #[cfg(test)]
 mod tests {
+    use api::agent::Lease;
+    use units::Marks;
+
     use super::*;
 
     fn written(names: &[&[u8]]) -> Result<Vec<RelPath>, No> {
@@ -200,6 +203,46 @@ mod tests {
         assert!(written(&[b"a", b"a"]).unwrap_err().text.contains("twice"));
         let many = (0..=PAGE_MAX).map(|n| Name(n.to_string().into_bytes())).collect();
         assert!(names_of(many).unwrap_err().text.contains("at most"));
+    }
+
+    /// Two paths between the same addresses.
+    fn two_paths(to: &str, marks: &[Marks]) -> Run {
+        Run {
+            session: 1,
+            collaboration: "cms".into(),
+            role: Role::Source,
+            here: Name(b"/a".to_vec()),
+            there: Name(b"/b".to_vec()),
+            addresses: vec![to.parse().unwrap(); 2],
+            fingerprint: "ab".repeat(32),
+            token: "t".into(),
+            other: "b".into(),
+            bind: Vec::new(),
+            in_order: true,
+            marks: marks.to_vec(),
+            names: Vec::new(),
+            how: How::default(),
+            lease: Lease { generation: 1, rates: Vec::new(), length_ms: 1, fall_back_bps: 0 },
+        }
+    }
+
+    #[test]
+    fn marks_belong_to_paths_and_are_such_that_packets_carry_them() {
+        let (point, label) = (Marks { dscp: Some(18), flow_label: None }, Marks { dscp: None, flow_label: Some(7) });
+        assert!(remote(&two_paths("10.0.0.2:4810", &[point, Marks::NONE])).is_ok());
+        assert!(remote(&two_paths("[fd00::2]:4810", &[point, label])).is_ok());
+        assert!(remote(&two_paths("10.0.0.2:4810", &[])).is_ok());
+        let spread = Run { in_order: false, ..two_paths("10.0.0.2:4810", &[point, point]) };
+        let bad = Marks { dscp: Some(64), flow_label: None };
+        for (run, why) in [
+            (two_paths("10.0.0.2:4810", &[point]), "name as many as addresses"),
+            (spread, "marks belong to paths"),
+            (two_paths("10.0.0.2:4810", &[point, bad]), "marks: dscp: a mark is 1 to 63"),
+            (two_paths("10.0.0.2:4810", &[point, label]), "a path of IPv4 has no flow label"),
+        ] {
+            let no = remote(&run).err().unwrap();
+            assert!(no.cause == Cause::Other && no.text.contains(why), "{no:?}");
+        }
     }
 
     #[test]

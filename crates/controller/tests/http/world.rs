@@ -209,7 +209,9 @@ impl App for World {
     }
 
     async fn path(&self, _: &Caller, id: &str) -> Answer<Path> {
-        Err(Problem::not_found(format!("direction of a path `{id}`")))
+        let (from, to) = ("a".to_owned(), "b".to_owned());
+        let (id, links) = (id.to_owned(), vec!["ab".to_owned()]);
+        Ok(Path { id, from, to, links, from_address: None, to_address: None, dscp: Some(18), flow_label: None })
     }
 
     async fn endpoints(&self, _: &Caller) -> Answer<Vec<Endpoint>> {

@@ -11,14 +11,16 @@
 //! is asked to [`ToAgent::Prepare`] (it listens and makes a token for this session and nothing else), the other to [`ToAgent::Run`]
 //! (it connects and drives). The driver reports; rates are leases ([`Lease`]) given to the driver.
 //!
-//! Where the other host has several addresses that are liked in order ([`Run::in_order`]), each with one of this host, they are paths:
-//! the session goes over the first, and over another when [`ToAgent::Path`] says so or nothing comes back. Agents ask each other over
+//! Where the other host has several addresses that are liked in order ([`Run::in_order`]), each with one of this host and with marks that
+//! packets carry ([`Run::marks`]), they are paths: the session goes over the first, and over another when [`ToAgent::Path`] says so or
+//! nothing comes back. Agents ask each other over
 //! paths by UDP ([`Probe`]), and tell what becomes of that ([`FromAgent::Paths`]).
 
 use std::net::SocketAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use units::Marks;
 
 use crate::Name;
 
@@ -208,13 +210,16 @@ pub struct Probe {
     pub there: SocketAddr,
     /// This host asks; else it answers.
     pub asks: bool,
+    /// What questions and answers carry.
+    #[serde(default, skip_serializing_if = "Marks::is_none")]
+    pub marks: Marks,
 }
 
 impl std::fmt::Debug for Probe {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut shown = f.debug_struct("Probe");
         shown.field("path", &self.path).field("here", &self.here).field("there", &self.there);
-        shown.field("asks", &self.asks).finish_non_exhaustive()
+        shown.field("asks", &self.asks).field("marks", &self.marks).finish_non_exhaustive()
     }
 }
 
@@ -258,6 +263,9 @@ pub struct SessionPath {
     /// The one of [`Run::bind`] that belongs to it, if any does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<std::net::IpAddr>,
+    /// The one of [`Run::marks`] that belongs to it.
+    #[serde(default, skip_serializing_if = "Marks::is_none")]
+    pub marks: Marks,
     /// Nothing comes back over the path so far: what is on its way there is sent again over this one.
     #[serde(default)]
     pub is_cut: bool,
@@ -516,6 +524,9 @@ pub struct Run {
     /// The addresses are paths, each from the one of `bind` at its place: only the first that is good is used. Else all are.
     #[serde(default)]
     pub in_order: bool,
+    /// What packets of each path carry, each at the place of its address; empty if none of them carries anything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Marks>,
     /// Names beneath the source, at most [`PAGE_MAX`]; empty for the one file that the paths name. `there` (or `here`) is then the
     /// directory or the file's own new path.
     pub names: Vec<Name>,

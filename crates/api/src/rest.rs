@@ -16,7 +16,7 @@ pub use agent::{Agent, AgentState, EnrolMade, EnrolRequest, HostSession, ModeReq
 pub use explain::{About, Assurance, Event, Explanation, Holder, Remedy, Resource};
 pub use network::{
     Accepted, Class, ClassMark, CounterSample, Counters, Endpoint, EndpointRequest, Limit, LimitRequest, Link,
-    LinkState,
+    LinkState, Path,
 };
 pub use problem::{Kind, MEDIA_TYPE, Problem};
 pub use text::{Location, Time, TransferId, checked_name};

@@ -112,6 +112,8 @@ pub struct Rule {
     pub to: Option<Prefix>,
     /// Marked how.
     pub dscp: Option<u8>,
+    /// With which IPv6 flow label.
+    pub flow_label: Option<u32>,
     /// The table.
     pub table: u32,
 }
@@ -238,7 +240,11 @@ impl fmt::Display for Item {
                 let family = if rule.is_v6 { "IPv6" } else { "IPv4" };
                 write!(f, "rule {} ({family}): ", rule.priority)?;
                 let what = Match { dscp: rule.dscp, from: rule.from, to: rule.to };
-                write!(f, "{what} goes by table {}", rule.table)
+                write!(f, "{what}")?;
+                if let Some(label) = rule.flow_label {
+                    write!(f, " with flow label {label:#07x}")?;
+                }
+                write!(f, " goes by table {}", rule.table)
             }
             Item::Root { device } => write!(f, "{device}: root htb {ROOT_MAJOR:x}:"),
             Item::Class(Class { device, minor, floor, ceiling, .. }) => {

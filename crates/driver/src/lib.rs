@@ -23,4 +23,4 @@ pub use kernel::Linux;
 pub use lock::{DIRECTORY as LOCKS, Lock, LockError};
 pub use prefix::Prefix;
 pub use run::{Done, DriverError, Kernel, RolledBack, apply, plan, without};
-pub use wish::{INTERFACES_MAX, LinkRates, Wish, WishError};
+pub use wish::{INTERFACES_MAX, LinkRates, PathPackets, Wish, WishError};

@@ -29,6 +29,12 @@ impl Prefix {
         Some(Prefix { address, length })
     }
 
+    /// The prefix of one address.
+    #[must_use]
+    pub fn host(address: IpAddr) -> Prefix {
+        Prefix { address, length: if address.is_ipv6() { 128 } else { 32 } }
+    }
+
     /// The prefix of all addresses of a family.
     #[must_use]
     pub fn all(is_v6: bool) -> Prefix {

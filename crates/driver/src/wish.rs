@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use units::{Bytes, Rate};
+use units::{Bytes, Marks, Rate};
 
 use crate::difference::{Items, items};
 use crate::item::{self, Class, Filter, Item, Match, Route, Rule, Selector};
@@ -75,10 +75,35 @@ pub(crate) struct Wanted {
     pub(crate) ceiling: Rate,
 }
 
+/// Which packets those of a policy route are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Packets {
+    /// What the file says.
+    Given {
+        /// Addresses and code point.
+        what: Match,
+        /// IPv6 flow label.
+        flow_label: Option<u32>,
+    },
+    /// What the controller says of this direction of a path.
+    Path(String),
+}
+
+/// What a controller says of a direction of a path: its packets have all of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathPackets {
+    /// The address at the end where they come from.
+    pub from: IpAddr,
+    /// The address at the other end.
+    pub to: IpAddr,
+    /// What they carry.
+    pub marks: Marks,
+}
+
 /// Packets that go another way than all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PolicyRoute {
-    pub(crate) what: Match,
+    pub(crate) what: Packets,
     pub(crate) via: IpAddr,
     pub(crate) device: String,
 }
@@ -103,6 +128,22 @@ impl Wish {
         links.collect()
     }
 
+    /// The directions of paths that a controller must be asked about.
+    #[must_use]
+    pub fn paths(&self) -> BTreeSet<String> {
+        let paths = self.routes.values().filter_map(|route| match &route.what {
+            Packets::Path(path) => Some(path.clone()),
+            Packets::Given { .. } => None,
+        });
+        paths.collect()
+    }
+
+    /// Whether a controller must be asked at all.
+    #[must_use]
+    pub fn follows(&self) -> bool {
+        !self.links().is_empty() || !self.paths().is_empty()
+    }
+
     /// The link that an interface leads to, for those that name one.
     #[must_use]
     pub fn devices_of_links(&self) -> BTreeMap<String, String> {
@@ -113,11 +154,19 @@ impl Wish {
         pairs.collect()
     }
 
-    /// The same with what the controller says in place of links.
+    /// The same with what the controller says in place of links and paths.
     ///
     /// # Errors
-    /// When it says nothing of a link, or one without a mark below its rate: then there is nothing to keep for others.
-    pub fn filled(mut self, links: &BTreeMap<String, LinkRates>) -> Result<Wish, WishError> {
+    /// When it says nothing of a link, or one without a mark below its rate: then there is nothing to keep for others. When it says nothing
+    /// of a path, or addresses of another family than the next hop's.
+    pub fn filled(
+        mut self,
+        links: &BTreeMap<String, LinkRates>,
+        paths: &BTreeMap<String, PathPackets>,
+    ) -> Result<Wish, WishError> {
+        for (number, route) in &mut self.routes {
+            route.fill(*number, paths)?;
+        }
         for (device, shape) in &mut self.interfaces {
             let Rates::Link(link) = &shape.rates else { continue };
             let wrong = |text: String| WishError { what: format!("interface {device}, link {link}"), text };
@@ -152,11 +201,11 @@ impl Wish {
     /// What is to be there.
     ///
     /// # Errors
-    /// When rates of a link are still to come from a controller.
+    /// When rates of a link, or the packets of a path, are still to come from a controller.
     pub fn items(&self) -> Result<Items, WishError> {
         let mut all = Vec::new();
         for (number, route) in &self.routes {
-            all.extend(route.items(item::FIRST_TABLE + number));
+            all.extend(route.items(*number)?);
         }
         for (device, shape) in &self.interfaces {
             match &shape.rates {
@@ -182,9 +231,31 @@ pub struct WishError {
 }
 
 impl PolicyRoute {
-    fn items(&self, table: u32) -> [Item; 2] {
+    /// Puts what a controller says in place of the path, if the route is for one.
+    fn fill(&mut self, number: u32, paths: &BTreeMap<String, PathPackets>) -> Result<(), WishError> {
+        let Packets::Path(path) = &self.what else { return Ok(()) };
+        let wrong = |text: String| WishError { what: format!("route {number}, path {path}"), text };
+        let of = paths.get(path).ok_or_else(|| wrong("no controller said anything of it".to_owned()))?;
+        if of.from.is_ipv6() != self.via.is_ipv6() {
+            let text = format!("it goes from {} to {}: {} is no next hop for that", of.from, of.to, self.via);
+            return Err(wrong(text));
+        }
+        let Marks { dscp, flow_label } = of.marks;
+        let what = Match { dscp, from: Some(Prefix::host(of.from)), to: Some(Prefix::host(of.to)) };
+        self.what = Packets::Given { what, flow_label };
+        Ok(())
+    }
+
+    fn items(&self, number: u32) -> Result<[Item; 2], WishError> {
+        let table = item::FIRST_TABLE + number;
         let is_v6 = self.via.is_ipv6();
-        let Match { dscp, from, to } = self.what;
+        let (Match { dscp, from, to }, flow_label) = match &self.what {
+            Packets::Given { what, flow_label } => (*what, *flow_label),
+            Packets::Path(path) => {
+                let text = "its packets come from a controller: give --controller URL";
+                return Err(WishError { what: format!("route {number}, path {path}"), text: text.to_owned() });
+            }
+        };
         let route = Route {
             table,
             to: Prefix::all(is_v6),
@@ -192,7 +263,7 @@ impl PolicyRoute {
             via: Some(self.via),
             device: self.device.clone(),
         };
-        [Item::Route(route), Item::Rule(Rule { priority: table, is_v6, from, to, dscp, table })]
+        Ok([Item::Route(route), Item::Rule(Rule { priority: table, is_v6, from, to, dscp, flow_label, table })])
     }
 }
 

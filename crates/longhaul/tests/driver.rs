@@ -42,6 +42,21 @@ const NETWORK: &str = r#"
     ends = ["a", "b"]
     rate = "1 Gb/s"
     high_water = "80 %"
+    [[path]]
+    name = "north"
+    from = "a"
+    to = "b"
+    links = ["ocean"]
+    addresses = ["10.9.0.1", "10.9.0.2"]
+    dscp = "af21"
+"#;
+
+const ROUTED: &str = r#"
+    [[route]]
+    number = 3
+    path = "north:backward"
+    via = "10.1.0.2"
+    interface = "east"
 "#;
 
 fn stdout(output: &Output) -> String {
@@ -88,6 +103,7 @@ impl Rig {
         }
         fs::write(rig.path("driver.toml"), FILE).expect("a file can be written");
         fs::write(rig.path("linked.toml"), LINKED).expect("a file can be written");
+        fs::write(rig.path("routed.toml"), ROUTED).expect("a file can be written");
         fs::write(rig.path("network.toml"), NETWORK).expect("a file can be written");
         fs::write(rig.path("shares.toml"), "[[class]]\nname = \"cms\"\nweight = 1\n").expect("a file can be written");
         Some(rig)
@@ -126,9 +142,41 @@ impl Rig {
         self.children.len() - 1
     }
 
+    /// Starts a controller; its place among the children, and how it is reached.
+    fn controller(&mut self) -> (usize, Reach) {
+        let line = "controller --listen 127.0.0.1:0 --state-dir c --network network.toml --shares shares.toml --ready-file ready.json";
+        let mut command = self.longhaul(line);
+        let controller = self.start(&mut command, "controller.log");
+        let ready: Value = wait_for("the controller", || {
+            serde_json::from_slice(&fs::read(self.path("ready.json")).unwrap_or_default()).ok()
+        });
+        let text = |key: &str| ready[key].as_str().expect("it is complete").to_owned();
+        let url = format!("https://{}#{}", text("address"), text("fingerprint"));
+        (controller, Reach { url, token: text("admin_token") })
+    }
+
+    /// The program, inside, for that controller.
+    fn with(&self, reach: &Reach, line: &str) -> Command {
+        let mut command = self.longhaul(line);
+        command.env("LONGHAUL_CONTROLLER", &reach.url).env("LONGHAUL_TOKEN", &reach.token);
+        command
+    }
+
+    fn ask(&self, reach: &Reach, line: &str) -> Value {
+        let output = self.with(reach, line).arg("--json").output().expect("the program runs");
+        assert!(output.status.success(), "{line}: {}", stderr(&output));
+        serde_json::from_slice(&output.stdout).expect("it is JSON")
+    }
+
     fn log(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_default()
     }
+}
+
+/// How a controller is reached.
+struct Reach {
+    url: String,
+    token: String,
 }
 
 #[track_caller]
@@ -181,21 +229,8 @@ fn what_it_cannot_do_it_says_with_the_way_out() {
 #[test]
 fn it_follows_the_marks_of_a_controller_which_says_enforced() {
     let Some(mut rig) = Rig::new("follow") else { return };
-    let line = "controller --listen 127.0.0.1:0 --state-dir c --network network.toml --shares shares.toml --ready-file ready.json";
-    let mut command = rig.longhaul(line);
-    let controller = rig.start(&mut command, "controller.log");
-    let ready: Value = wait_for("the controller", || {
-        serde_json::from_slice(&fs::read(rig.path("ready.json")).unwrap_or_default()).ok()
-    });
-    let text = |key: &str| ready[key].as_str().expect("it is complete").to_owned();
-    let (url, token) = (format!("https://{}#{}", text("address"), text("fingerprint")), text("admin_token"));
-    let ask = |rig: &Rig, line: &str| -> Value {
-        let mut command = rig.longhaul(line);
-        command.env("LONGHAUL_CONTROLLER", &url).env("LONGHAUL_TOKEN", &token);
-        let output = command.arg("--json").output().expect("the program runs");
-        assert!(output.status.success(), "{line}: {}", stderr(&output));
-        serde_json::from_slice(&output.stdout).expect("it is JSON")
-    };
+    let (controller, reach) = rig.controller();
+    let ask = |rig: &Rig, line: &str| rig.ask(&reach, line);
     // The planner says how far a link may be filled once it has planned.
     let mark = |rig: &Rig| {
         let links = ask(rig, "topology links");
@@ -206,8 +241,7 @@ fn it_follows_the_marks_of_a_controller_which_says_enforced() {
     wait_for("the mark", || (mark(&rig) == Some(800_000_000)).then_some(()));
     assert_eq!(ask(&rig, "explain link ocean:forward")["assurance"], "edge");
 
-    let mut command = rig.longhaul("driver follow linked.toml --every 200ms");
-    command.env("LONGHAUL_CONTROLLER", &url).env("LONGHAUL_TOKEN", &token);
+    let mut command = rig.with(&reach, "driver follow linked.toml --every 200ms");
     let follower = rig.start(&mut command, "driver.log");
     let classes = |rig: &Rig| rig.outside("tc", "class show dev east");
     let has = |rig: &Rig, at_large: &str, longhaul: &str| {
@@ -239,4 +273,48 @@ fn it_follows_the_marks_of_a_controller_which_says_enforced() {
     assert_eq!(classes(&rig), before);
     rig.run("driver undo", 0);
     assert_eq!(classes(&rig), "");
+}
+
+#[test]
+fn it_follows_the_packets_of_a_path() {
+    let Some(mut rig) = Rig::new("path") else { return };
+    rig.outside("ip", "addr add 10.1.0.1/24 dev east");
+    let (_, reach) = rig.controller();
+    let no_controller = stderr(&rig.run("driver plan routed.toml", 2));
+    assert!(
+        no_controller.contains("links or paths") || no_controller.contains("no controller is named"),
+        "{no_controller}"
+    );
+    wait_for("the network", || (!rig.ask(&reach, "topology paths")["paths"].as_array()?.is_empty()).then_some(()));
+    let planned = rig.with(&reach, "driver plan routed.toml").output().expect("the program runs");
+    assert_eq!(
+        stdout(&planned),
+        "add    route of table 24103: to 0.0.0.0/0 via 10.1.0.2 over east\n\
+         add    rule 24103 (IPv4): from 10.9.0.2 to 10.9.0.1 marked af21 goes by table 24103\n"
+    );
+
+    let mut command = rig.with(&reach, "driver follow routed.toml --every 200ms");
+    rig.start(&mut command, "driver.log");
+    let rule = |rig: &Rig| {
+        let shown: Value = serde_json::from_slice(&rig.run("driver show --json", 0).stdout).expect("it is JSON");
+        shown["items"].as_array().expect("a list").iter().find(|item| item["kind"] == "rule").cloned()
+    };
+    let has = |rig: &Rig, point: &str, from: &str| {
+        wait_for(&format!("{point} from {from}: {}", rig.log("driver.log")), || {
+            let matched = rule(rig)?["match"].clone();
+            (matched["dscp"] == point && matched["from"] == from).then_some(())
+        });
+    };
+    has(&rig, "af21", "10.9.0.2");
+    // The path is bound by something else.
+    let other = NETWORK.replace("10.9.0.2", "10.9.0.4").replace("af21", "le");
+    fs::write(rig.path("other.toml"), other).expect("a file can be written");
+    rig.ask(&reach, "topology set other.toml");
+    has(&rig, "le", "10.9.0.4");
+    // Without the path what is there stays.
+    fs::write(rig.path("none.toml"), NETWORK.split_once("[[path]]").expect("it has one").0)
+        .expect("a file can be written");
+    rig.ask(&reach, "topology set none.toml");
+    wait_for("a warning", || rig.log("driver.log").contains("what is there stays").then_some(()));
+    has(&rig, "le", "10.9.0.4");
 }

@@ -23,7 +23,7 @@ use core::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use units::{Bytes, Rate};
+use units::{Bytes, Marks, Rate};
 
 pub use change::KEYS;
 pub use error::NetworkError;
@@ -230,7 +230,7 @@ impl Direction {
     }
 }
 
-/// A path with a name: an address of its own at both ends, routed along the links it names.
+/// A path with a name: routed along the links it names. Addresses, marks or both bind it: packets that have them take it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Its name.
@@ -241,7 +241,23 @@ pub struct Path {
     pub to: NodeIndex,
     /// Its links in turn, all of them, from the one end to the other.
     pub links: Vec<LinkIndex>,
-    /// The addresses at its one and its other end between which packets take it: the network routes them so. `None` where that is not
-    /// known, and hosts cannot choose it.
+    /// The addresses at its one and its other end between which packets take it: the network routes them so. `None` for those
+    /// of the hosts themselves.
     pub addresses: Option<[IpAddr; 2]>,
+    /// What packets carry that take it, both ways.
+    pub marks: Marks,
+}
+
+impl Path {
+    /// Whether hosts can choose it.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.addresses.is_some() || !self.marks.is_none()
+    }
+
+    /// Its addresses at `node` and at the other end.
+    #[must_use]
+    pub fn addresses_from(&self, node: NodeIndex) -> Option<[IpAddr; 2]> {
+        self.addresses.map(|[from, to]| if self.from == node { [from, to] } else { [to, from] })
+    }
 }

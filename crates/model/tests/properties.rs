@@ -8,7 +8,7 @@ use model::network::{
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use units::{Bytes, Rate};
+use units::{Bytes, Marks, Rate};
 
 fn nanos(most: Duration) -> impl Strategy<Value = Duration> {
     let most = most.as_nanos() as u64;
@@ -108,7 +108,10 @@ fn network() -> impl Strategy<Value = Network> {
                     let (from, to, name) = (link.from, link.to, format!("p{index}"));
                     let ip = |end: usize| std::net::IpAddr::from([10, end as u8, 0, index as u8]);
                     let addresses = (index % 2 == 0).then(|| [ip(from), ip(to)]);
-                    network.paths.push(Path { name, from, to, links: vec![index], addresses });
+                    // No two are the same, with addresses or without.
+                    let dscp = (index % 3 > 0).then(|| 1 + index as u8 % 63);
+                    let marks = Marks { dscp, flow_label: addresses.is_none().then_some(1 + index as u32) };
+                    network.paths.push(Path { name, from, to, links: vec![index], addresses, marks });
                 }
                 network.links.push(link);
             }

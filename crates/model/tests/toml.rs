@@ -73,6 +73,8 @@ from = "a"
 to = "b"
 links = ["ar1", "ocean-1", "r2b"]
 addresses = ["2001:db8::1", "2001:db8:1::1"]
+dscp = "af21"
+flow_label = 0x12345
 "#;
 
 #[test]
@@ -112,6 +114,7 @@ fn everything_that_can_be_said_is_read() {
     assert_eq!((network.paths[0].from, network.paths[0].to, &network.paths[0].links[..]), (0, 1, &[0, 1, 3][..]));
     let ip = |text: &str| text.parse::<std::net::IpAddr>().unwrap();
     assert_eq!(network.paths[0].addresses, Some([ip("2001:db8::1"), ip("2001:db8:1::1")]));
+    assert_eq!(network.paths[0].marks, units::Marks { dscp: Some(18), flow_label: Some(0x12345) });
 
     assert_eq!(Network::from_toml(&network.to_toml(), "again").unwrap(), network);
 }
@@ -323,11 +326,27 @@ fn a_refusal_names_file_line_thing_and_the_way_out() {
         ),
         (
             "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.1\", \"192.0.2.2\"]\n[[path]]\nname = \"o\"\nfrom = \"cern\"\nto = \"a\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.2\", \"192.0.2.1\"]",
-            "x.toml:21: path `o`: addresses: path `p` has the same two: packets take one of them only",
+            "x.toml:21: path `o`: addresses: path `p` has the same: packets take one of them only",
         ),
         (
             "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.1\", \"192.0.2.2\"]\n[[path]]\nname = \"o\"\nfrom = \"cern\"\nto = \"a\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.1\", \"192.0.2.3\"]",
             "x.toml:21: path `o`: addresses: path `p` has 192.0.2.1 at another host",
+        ),
+        (
+            "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\ndscp = \"af21\"\n[[path]]\nname = \"o\"\nfrom = \"cern\"\nto = \"a\"\nlinks = [\"ac\"]\ndscp = 18",
+            "x.toml:21: path `o`: addresses, dscp, flow_label: path `p` has the same: packets take one of them only",
+        ),
+        (
+            "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\ndscp = \"cs0\"",
+            "x.toml:19: path `p`: dscp: a mark is 1 to 63 or a name such as af21; 0 is what all packets have",
+        ),
+        (
+            "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\nflow_label = 0x80000",
+            "x.toml:19: path `p`: flow_label: write 0x1 to 0x7ffff; Linux makes up those above",
+        ),
+        (
+            "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.1\", \"192.0.2.2\"]\nflow_label = 1",
+            "x.toml:15: path `p`: flow_label: packets from 192.0.2.1 have none: write addresses of IPv6, or a dscp",
         ),
     ];
     for (text, expected) in cases {

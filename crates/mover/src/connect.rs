@@ -1,6 +1,6 @@
 //! Reaching an agent: TCP, TLS, then Hello and Open together.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::{TlsConnector, TlsStream};
+use units::Marks;
 
 use crate::accept::{CONTROLS_MAX, Hub, accept_all};
 use crate::link::lasting::{Lasting, Renewal};
@@ -29,6 +30,7 @@ use crate::request::{Gone, Limits, Reach, Remote};
 use crate::server::Counters;
 use crate::session::SessionError;
 use crate::session::streams::Ways;
+use crate::way::Way;
 
 /// How long the handshake after TCP may take, if nobody wants to know sooner.
 pub(crate) const SHAKE: Duration = Duration::from_secs(15);
@@ -47,14 +49,14 @@ pub struct Connected {
     stream: TlsStream<TcpStream>,
     /// The agent let us in; else Hello is still to be said.
     is_in: bool,
-    ways: Way,
+    reached: Reached,
     remote: Remote,
     settings: Settings,
     timeout: Duration,
 }
 
-enum Way {
-    Dial { to: Vec<SocketAddr>, from: Vec<std::net::IpAddr>, in_order: bool },
+enum Reached {
+    Dial { to: Vec<SocketAddr>, from: Vec<IpAddr>, marks: Vec<Marks>, in_order: bool },
     Wait { hub: Arc<Hub>, stop: watch::Sender<bool> },
 }
 
@@ -90,18 +92,17 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
     }
     match &remote.reach {
         Reach::Connect(addresses) => {
-            let (n, tcp) = first_to_answer(remote, addresses, settings, &limits.bind).await?;
+            let (n, tcp) = first_to_answer(remote, addresses, settings, limits).await?;
             let patience = limits.timeout.min(SHAKE);
             let stream = tls_client(tcp, remote, patience).await?;
             // The address that answered comes first for streams too, and what it was reached from with it: with an
             // address of another network packets may come back over a dead path.
-            let (mut to, mut from) = (addresses.clone(), limits.bind.clone());
+            let (mut to, mut from, mut marks) = (addresses.clone(), limits.bind.clone(), limits.marks.clone());
             to.rotate_left(n);
-            if !from.is_empty() {
-                let own = n % from.len();
-                from.rotate_left(own);
-            }
-            Ok(Connected::new(stream, Way::Dial { to, from, in_order: limits.in_order }, remote, settings, limits))
+            from.rotate_left(n % limits.bind.len().max(1));
+            marks.rotate_left(n % limits.marks.len().max(1));
+            let reached = Reached::Dial { to, from, marks, in_order: limits.in_order };
+            Ok(Connected::new(stream, reached, remote, settings, limits))
         }
         Reach::Accept(listener) => {
             let (controls, mut arriving) = mpsc::channel(CONTROLS_MAX);
@@ -126,7 +127,7 @@ pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Res
                 why = ended(remote.gone.clone()) => return Err(LinkError::Gone(why).into()),
             };
             let lost = || LinkError::Lost(std::io::Error::other(format!("{} did not connect back", remote.label)));
-            Ok(Connected::new(stream.ok_or_else(lost)?, Way::Wait { hub, stop }, remote, settings, limits))
+            Ok(Connected::new(stream.ok_or_else(lost)?, Reached::Wait { hub, stop }, remote, settings, limits))
         }
     }
 }
@@ -137,15 +138,14 @@ async fn first_to_answer(
     remote: &Remote,
     addresses: &[SocketAddr],
     settings: &Settings,
-    bind: &[std::net::IpAddr],
+    limits: &Limits,
 ) -> Result<(usize, TcpStream), SessionError> {
     let mut attempts = JoinSet::new();
-    for (n, &address) in addresses.iter().enumerate() {
-        let bind = (!bind.is_empty()).then(|| bind[n % bind.len()]);
+    for (n, way) in Way::each(addresses, &limits.bind, &limits.marks).into_iter().enumerate() {
         let settings = settings.clone();
         attempts.spawn(async move {
             tokio::time::sleep(STAGGER * n as u32).await;
-            (n, connect_tcp(address, bind, &settings, 0).await)
+            (n, connect_tcp(way, &settings, 0).await)
         });
     }
     let mut last = None;
@@ -229,14 +229,14 @@ pub(crate) async fn welcome(
 impl Connected {
     fn new(
         stream: TlsStream<TcpStream>,
-        ways: Way,
+        reached: Reached,
         remote: &Remote,
         settings: &Settings,
         limits: &Limits,
     ) -> Connected {
         let (remote, settings) = (remote.clone(), settings.clone());
-        let is_in = matches!(ways, Way::Wait { .. });
-        Connected { stream, is_in, ways, remote, settings, timeout: limits.timeout }
+        let is_in = matches!(reached, Reached::Wait { .. });
+        Connected { stream, is_in, reached, remote, settings, timeout: limits.timeout }
     }
 
     /// Asks for a session, for what the names pick; empty is everything.
@@ -247,12 +247,12 @@ impl Connected {
         // The connection of a relayed copy carries events: it has no streams, and is not gone on with over another one.
         let lasts = matches!(open.work, Work::Copy { .. } | Work::Memory { .. });
         // A list of names may take longer than the agent waits for a first word.
-        let mut ahead = match &self.ways {
-            Way::Dial { to, from, in_order } if lasts && names.is_empty() => {
+        let mut ahead = match &self.reached {
+            Reached::Dial { to, from, marks, in_order } if lasts && names.is_empty() => {
                 let to = if *in_order { &to[..1] } else { &to[..] };
-                Ahead::dial(to, from, &self.settings, self.rtt())
+                Ahead::dial(&Way::each(to, from, marks), &self.settings, self.rtt())
             }
-            Way::Dial { .. } | Way::Wait { .. } => Vec::new(),
+            Reached::Dial { .. } | Reached::Wait { .. } => Vec::new(),
         };
         let opened = match self.ask(open, names).await? {
             Control::Opened(opened) => opened,
@@ -266,20 +266,19 @@ impl Connected {
         let failed = |e: rustls::Error| SessionError::Fatal(format!("deriving the session's key: {e}"));
         let key = crate::tls::session_key(&self.stream, &opened.session).map_err(failed)?;
         let gone = self.remote.gone.clone();
-        let (ways, renewal, keep) = match self.ways {
-            // Addresses in order come in pairs with those that they are reached from.
-            Way::Dial { to, from, in_order: true } => {
-                let redial = Redial::new(self.remote, &to, &from, self.settings, opened.session, rtt);
-                (Ways::Dial { to, from, ahead, in_order: true }, redial.renewal(), None)
+        let (ways, renewal, keep) = match self.reached {
+            Reached::Dial { mut to, from, marks, in_order } => {
+                // Addresses in order are paths: each has the one that it is reached from, and its marks.
+                if !in_order {
+                    to.extend(opened.addresses.iter().filter_map(|a| a.parse::<SocketAddr>().ok()));
+                    let mut seen = std::collections::HashSet::new();
+                    to.retain(|a| seen.insert(*a));
+                }
+                let to = Way::each(&to, &from, &marks);
+                let redial = Redial::new(self.remote, &to, self.settings, opened.session, rtt);
+                (Ways::Dial { to, ahead, in_order }, redial.renewal(), None)
             }
-            Way::Dial { mut to, from, in_order: false } => {
-                to.extend(opened.addresses.iter().filter_map(|a| a.parse::<SocketAddr>().ok()));
-                let mut seen = std::collections::HashSet::new();
-                to.retain(|a| seen.insert(*a));
-                let redial = Redial::new(self.remote, &to, &from, self.settings, opened.session, rtt);
-                (Ways::Dial { to, from, ahead, in_order: false }, redial.renewal(), None)
-            }
-            Way::Wait { hub, stop } => {
+            Reached::Wait { hub, stop } => {
                 let (arrivals, door) = hub.door(opened.session, key.clone(), &opened.settings);
                 let keep = Keep { _door: door, _stop: stop };
                 (Ways::Wait(arrivals.streams), Renewal::Wait(arrivals.controls), Some(keep))

@@ -26,6 +26,7 @@ pub mod serve;
 pub mod server;
 pub mod session;
 pub mod tls;
+pub mod way;
 
 pub use copy::{copy, copy_counted, test};
 pub use serve::{serve, serve_connect};

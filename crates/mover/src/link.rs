@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::lasting::{Keeper, Lasting, Pulse};
 use crate::request::Gone;
-use crate::session::streams::Way;
+use crate::way::Way;
 
 /// Messages waiting in either direction. The session stops producing at this number.
 const QUEUE_MAX: usize = 64;

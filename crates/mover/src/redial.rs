@@ -1,7 +1,6 @@
 //! Connecting again to an agent that has a session of ours, over whichever of its addresses answers.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -16,7 +15,7 @@ use crate::connect::{STAGGER, tls_client};
 use crate::link::lasting::{AGAIN, Bound, Renewal};
 use crate::net::open::{OpenError, connect};
 use crate::request::Remote;
-use crate::session::streams::Way;
+use crate::way::Way;
 
 /// Addresses that are tried; further ones carry data streams only.
 const ADDRESSES_MAX: usize = 16;
@@ -31,7 +30,7 @@ const PATIENCE_RTTS: u32 = 6;
 /// How to come back to an agent.
 pub(crate) struct Redial {
     remote: Remote,
-    /// Where to, and from which of our addresses.
+    /// The ways to it.
     ways: Vec<Way>,
     settings: Settings,
     session: SessionId,
@@ -44,18 +43,15 @@ pub(crate) struct Redial {
 type Attempt = (usize, io::Result<TlsStream<TcpStream>>);
 
 impl Redial {
-    /// The ways to an agent, the one in use first, from these addresses in turn (none for the kernel's choice); `rtt` is the
-    /// round trip of the connection that there was.
+    /// The ways to an agent, the one in use first; `rtt` is the round trip of the connection that there was.
     pub(crate) fn new(
         remote: Remote,
-        to: &[SocketAddr],
-        from: &[IpAddr],
+        ways: &[Way],
         settings: Settings,
         session: SessionId,
         rtt: Option<Duration>,
     ) -> Redial {
-        let from = |n: usize| (!from.is_empty()).then(|| from[n % from.len()]);
-        let ways = to.iter().take(ADDRESSES_MAX).enumerate().map(|(n, &to)| (to, from(n))).collect();
+        let ways = ways.iter().take(ADDRESSES_MAX).copied().collect();
         let patience = PATIENCE.max(rtt.unwrap_or_default() * PATIENCE_RTTS);
         Redial { remote, ways, settings, session, patience, last: AtomicUsize::new(0) }
     }
@@ -86,7 +82,7 @@ impl Redial {
                     if attempts.len() + count > ATTEMPTS_MAX {
                         continue;
                     }
-                    let first = first.and_then(|first| self.ways.iter().position(|(to, from)| *to == first.0 && (first.1.is_none() || *from == first.1)));
+                    let first = first.and_then(|first| self.ways.iter().position(|way| way.is(&first)));
                     let begin = first.unwrap_or_else(|| self.last.load(Ordering::Relaxed) + 1);
                     for turn in 0..count {
                         let n = (begin + turn) % count;
@@ -104,7 +100,7 @@ impl Redial {
                             return Ok((Box::new(stream), binding));
                         }
                         Err(error) => {
-                            tracing::debug!(to = %self.ways[n].0, %error, "connecting again");
+                            tracing::debug!(to = %self.ways[n].to, %error, "connecting again");
                             refused[n] = error.kind() == io::ErrorKind::ConnectionRefused;
                             if refused.iter().all(|refused| *refused) {
                                 return Err(error);
@@ -118,9 +114,9 @@ impl Redial {
 
     async fn attempt(&self, n: usize, after: Duration) -> Attempt {
         tokio::time::sleep(after).await;
-        let (to, from) = self.ways[n];
+        let way = self.ways[n];
         let open = async {
-            let tcp = connect(to, from, &self.settings, 0).await.map_err(|error| match error {
+            let tcp = connect(way, &self.settings, 0).await.map_err(|error| match error {
                 OpenError::Connect(_, error) => error,
                 other => io::Error::new(other.kind(), other),
             })?;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proto::control::{CopyOptions, Settings};
-use units::Bytes;
+use units::{Bytes, Marks};
+
+use crate::way::Way;
 
 /// SHA-256 of a certificate (DER).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,6 +77,8 @@ pub struct Limits {
     pub memory: Bytes,
     /// Local addresses to connect from; empty for the kernel's choice.
     pub bind: Vec<IpAddr>,
+    /// What packets to each address of the other end carry, in turn; empty for what the session's settings say.
+    pub marks: Vec<Marks>,
     /// Addresses of the other end are liked in their order: streams go over the first that is good, the rest wait. Else all are used.
     pub in_order: bool,
     /// Without any progress for this long the attempt is given up.
@@ -90,6 +94,7 @@ impl Default for Limits {
         Limits {
             memory: Bytes::new(512 << 20),
             bind: Vec::new(),
+            marks: Vec::new(),
             in_order: false,
             timeout: Duration::from_secs(60),
             paths_file: None,
@@ -161,12 +166,10 @@ pub enum Steer {
     Rate(Option<u64>),
     /// New number of streams.
     Streams(u16),
-    /// Another address of the other end, of those that the session was begun with, goes before all others ([`Limits::in_order`]).
+    /// Another way to the other end, of those that the session was begun with, goes before all others ([`Limits::in_order`]).
     Path {
         /// Which.
-        to: SocketAddr,
-        /// Reached from this address of ours; `None` where that does not matter.
-        from: Option<IpAddr>,
+        to: Way,
         /// Nothing comes back over the others: what is on its way there is sent again, not waited for.
         is_cut: bool,
     },

@@ -36,6 +36,7 @@ use crate::request::{Reach, Remote};
 use crate::server::{Grant, Listener, ServeOptions};
 use crate::session::streams::Ways;
 use crate::session::{Context, SessionError, destination, memory, source};
+use crate::way::Way;
 
 /// How long a peer that was let in may think before it asks for something.
 const ASK: Duration = Duration::from_secs(30);
@@ -310,11 +311,11 @@ impl Server {
         };
         let (ways, renewal, door) = match dial {
             Some(Back { remote, to }) => {
-                let from = self.options.limits.bind.clone();
                 let plain = crate::net::open::plain_settings();
                 // It was not connected from one of these either.
-                let redial = Redial::new(remote, &to, &[], plain, session, rtt(stream));
-                (Ways::Dial { to, from, ahead: Vec::new(), in_order: false }, redial.renewal(), None)
+                let redial = Redial::new(remote, &Way::each(&to, &[], &[]), plain, session, rtt(stream));
+                let to = Way::each(&to, &self.options.limits.bind, &[]);
+                (Ways::Dial { to, ahead: Vec::new(), in_order: false }, redial.renewal(), None)
             }
             None => {
                 let (arrivals, door) = self.hub.door(session, key.clone(), &settings);
@@ -383,7 +384,7 @@ pub async fn serve_connect(
     let mut reached = None;
     let mut why = String::new();
     for (n, address) in addresses.iter().enumerate() {
-        match crate::net::open::connect(*address, None, &crate::net::open::plain_settings(), 0).await {
+        match crate::net::open::connect(Way::to(*address), &crate::net::open::plain_settings(), 0).await {
             Ok(tcp) => {
                 reached = Some((n, tcp));
                 break;

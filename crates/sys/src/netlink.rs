@@ -4,6 +4,8 @@
 //!
 //! Source: `netlink(7)`, `rtnetlink(7)`, `include/uapi/linux/netlink.h`.
 
+pub mod rule;
+
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;

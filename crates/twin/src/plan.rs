@@ -5,14 +5,15 @@
 //! 1. a namespace for each node,
 //! 2. the node's sysctls (before there are devices: some hold for those made later),
 //! 3. a TUN device or a veth for each end of a link, by the name in its [`LinkEnd`],
-//! 4. what [`NodePlan::commands`] says, by `ip -n NAMESPACE -batch -`.
+//! 4. what [`NodePlan::commands`] says, by `ip -n NAMESPACE -batch -`,
+//! 5. the [`NodePlan::rules`], by netlink: `ip` can say them in new versions only.
 //!
 //! # Addresses
 //!
 //! | of | IPv4 | IPv6 |
 //! |---|---|---|
 //! | node `n` (loopback) | 10.128.0.0/11, `n + 1` | fd4c:6f6e:6768:1::, `n + 1` |
-//! | ends of path `p` (loopback) | 10.160.0.0/11, 256 `p` + 1 and + 2 | fd4c:6f6e:6768:2::`p`:1 and :2 |
+//! | ends of path `p` (loopback), and of later ones that only marks tell from it | 10.160.0.0/11, 256 `p` + 1 and + 2 | fd4c:6f6e:6768:2::`p`:1 and :2 |
 //! | ends of link `l` | 10.192.0.0/10, 4 `l` + 1 and + 2, /30 | fd4c:6f6e:6768:3::`l`:1 and :2, /126 |
 //!
 //! Numbers count from 0 in the order of the description. All are in namespaces: they may also be used outside.
@@ -29,7 +30,9 @@ pub use names::{NAMESPACES, namespace_prefix};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use addresses::PathEnds;
 use model::network::{Link, Network, NodeIndex, NodeKind};
+use sys::netlink::rule::Rule;
 
 /// The network as it is to be made on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +62,8 @@ pub struct NodePlan {
     pub sysctls: Vec<(String, String)>,
     /// Lines for `ip -batch -` in its namespace, once all its devices are there.
     pub commands: Vec<String>,
+    /// What is routed by another table than the main one: packets with the marks of named paths.
+    pub rules: Vec<Rule>,
 }
 
 /// An address of both kinds.
@@ -82,7 +87,7 @@ impl Address {
 pub struct PathAddress {
     /// Name of the path.
     pub path: String,
-    /// Packets to it go along the path; so do those from here to the other end's.
+    /// Packets to it go along the path if they carry its marks; so do those from here to the other end's.
     pub address: Address,
 }
 
@@ -146,9 +151,15 @@ pub enum PlanError {
 /// The network with the addresses that a twin of it gives to the ends of its named paths.
 #[must_use]
 pub fn addressed(network: &Network) -> Network {
-    let end = |index: usize, end: usize| addresses::path(network, index, end).v4.into();
+    let ends = PathEnds::of(network);
     let mut with = network.clone();
-    with.paths.iter_mut().enumerate().for_each(|(index, path)| path.addresses = Some([end(index, 0), end(index, 1)]));
+    for (index, path) in with.paths.iter_mut().enumerate() {
+        let address = |end| {
+            let Address { v4, v6 } = ends.address(index, end);
+            v6.filter(|_| path.marks.flow_label.is_some()).map_or(IpAddr::V4(v4), IpAddr::V6)
+        };
+        path.addresses = Some([address(0), address(1)]);
+    }
     with
 }
 
@@ -162,17 +173,22 @@ impl Plan {
     pub fn new(network: &Network, name: &str) -> Result<Plan, PlanError> {
         names::check(network, name)?;
         addresses::check(network)?;
-        routes::check(network)?;
+        let ends = PathEnds::of(network);
+        routes::check(network, &ends)?;
         let links: Vec<LinkPlan> = network.links.iter().enumerate().map(|(i, link)| link_plan(i, link)).collect();
-        let tables = routes::tables(network);
-        let nodes = network.nodes.iter().enumerate().zip(tables).map(|((index, node), table)| NodePlan {
-            name: node.name.clone(),
-            kind: node.kind,
-            namespace: names::namespace(name, &node.name),
-            address: addresses::node(index),
-            path_addresses: path_addresses(network, index),
-            sysctls: commands::sysctls(node.kind),
-            commands: commands::lines(network, &links, index, &table),
+        let tables = routes::tables(network, &ends);
+        let nodes = network.nodes.iter().enumerate().zip(tables).map(|((index, node), table)| {
+            let path_addresses = path_addresses(network, &ends, index);
+            NodePlan {
+                name: node.name.clone(),
+                kind: node.kind,
+                namespace: names::namespace(name, &node.name),
+                address: addresses::node(index),
+                sysctls: commands::sysctls(network, node.kind),
+                commands: commands::lines(&links, index, &path_addresses, &table),
+                rules: routes::rules(network, &ends, index),
+                path_addresses,
+            }
         });
         Ok(Plan { name: name.to_owned(), nodes: nodes.collect(), links })
     }
@@ -205,14 +221,10 @@ fn link_plan(index: usize, link: &Link) -> LinkPlan {
     }
 }
 
-fn path_addresses(network: &Network, node: NodeIndex) -> Vec<PathAddress> {
+fn path_addresses(network: &Network, of: &PathEnds, node: NodeIndex) -> Vec<PathAddress> {
     let ends = network.paths.iter().enumerate().flat_map(|(index, path)| {
         [path.from, path.to].into_iter().enumerate().map(move |(end, at)| (at, index, end, path))
     });
     let here = ends.filter(|(at, ..)| *at == node);
-    here.map(|(_, index, end, path)| PathAddress {
-        path: path.name.clone(),
-        address: addresses::path(network, index, end),
-    })
-    .collect()
+    here.map(|(_, index, end, path)| PathAddress { path: path.name.clone(), address: of.address(index, end) }).collect()
 }

@@ -8,6 +8,8 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 use model::network::Network;
+use sys::netlink::rule::{self, Rule};
+use sys::netlink::{Change, Netlink};
 use sys::netns::Namespace;
 
 use crate::control::{self, Ask};
@@ -86,6 +88,7 @@ fn build(
     }
     for node in &plan.nodes {
         ip(Some(&node.namespace), &node.commands.join("\n"))?;
+        add_rules(&node.namespace, &node.rules)?;
     }
     if own { control::ask(place, &Ask::Begin).map(drop) } else { netem::apply(network, plan) }
 }
@@ -111,6 +114,31 @@ pub(crate) fn ip(namespace: Option<&str>, lines: &str) -> Result<()> {
         bail!("`ip {line}`{}: {}", namespace.map(|n| format!(" in {n}")).unwrap_or_default(), said.join("; "));
     }
     Ok(())
+}
+
+/// Makes rules in a namespace, and looks whether they are there as they were meant: a kernel leaves out what it does not know.
+fn add_rules(namespace: &str, rules: &[Rule]) -> Result<()> {
+    if rules.is_empty() {
+        return Ok(());
+    }
+    let wanted = rules.to_vec();
+    let made = Namespace::named(namespace)?.run(move || {
+        let mut kernel = Netlink::open()?;
+        for rule in &wanted {
+            let made = kernel.change(rule::RTM_NEWRULE, Change::Create, &rule.encode());
+            made.map_err(|refused| std::io::Error::other(format!("{}: {refused}", refused.source)))?;
+        }
+        let all = kernel.dump(rule::RTM_GETRULE, &[0; rule::HEADER_BYTES]);
+        let all = all.map_err(|refused| refused.source)?;
+        let there: Vec<Rule> = all.iter().filter_map(Rule::decode).collect();
+        Ok(wanted.iter().all(|rule| there.contains(rule)))
+    });
+    match made.with_context(|| format!("cannot make rules in {namespace}"))? {
+        true => Ok(()),
+        false => bail!(
+            "this kernel cannot route by what paths of this network carry: DSCP needs Linux 6.13, flow labels 6.14; take              `dscp` and `flow_label` out of its paths"
+        ),
+    }
 }
 
 fn start_emulator(place: &Place, program: &Path) -> Result<Child> {

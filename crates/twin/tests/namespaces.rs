@@ -126,7 +126,14 @@ fn network() -> Network {
             link("a-link-of-a-long-name", 3, 2, 10, 1500),
             link("narrow", 0, 3, 1000, 576),
         ],
-        paths: vec![network::Path { name: "second".to_owned(), from: 0, to: 3, links: vec![0, 2, 3], addresses: None }],
+        paths: vec![network::Path {
+            name: "second".to_owned(),
+            from: 0,
+            to: 3,
+            links: vec![0, 2, 3],
+            addresses: None,
+            marks: units::Marks::NONE,
+        }],
         ..Network::default()
     }
 }

@@ -8,6 +8,7 @@
 //! - [`Utc`]: a moment as people write it (`2026-03-01T06:00:00Z`).
 //! - [`Window`]: from one moment to another, half-open.
 //! - [`dscp`]: differentiated services code points by name.
+//! - [`Marks`]: what packets carry so that routers can tell them from others.
 //! - [`WireOverhead`]: the only conversion between a [`Rate`] and a [`Goodput`].
 //!
 //! # Written form
@@ -46,6 +47,7 @@
 mod bytes;
 pub mod dscp;
 mod goodput;
+pub mod marks;
 mod overhead;
 mod parse;
 mod quantity;
@@ -58,6 +60,7 @@ mod window;
 
 pub use bytes::Bytes;
 pub use goodput::Goodput;
+pub use marks::Marks;
 pub use overhead::{TCP4_HEADER_BYTES, TCP6_HEADER_BYTES, WireOverhead};
 pub use parse::ParseError;
 pub use rate::Rate;

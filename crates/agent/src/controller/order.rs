@@ -75,7 +75,7 @@ pub(super) fn check(run: &Run, grant: &PathGrant, limits: Limits) -> Result<Orde
         options,
         settings,
         hooks: grant.hooks(),
-        limits: Limits { bind: run.bind.clone(), in_order: run.in_order, ..limits },
+        limits: Limits { bind: run.bind.clone(), marks: run.marks.clone(), in_order: run.in_order, ..limits },
         digests_file: None,
         every_file: true,
     };
@@ -106,6 +106,13 @@ fn remote(run: &Run) -> Result<Remote, No> {
     }
     if run.bind.len() > RELAY_ADDRESSES_MAX {
         return Err(No::other(&format!("a host connects from at most {RELAY_ADDRESSES_MAX} addresses")));
+    }
+    if !run.marks.is_empty() && (!run.in_order || run.marks.len() != run.addresses.len()) {
+        return Err(No::other("marks belong to paths: name as many as addresses in order"));
+    }
+    run.marks.iter().try_for_each(|marks| marks.check()).map_err(|why| No::other(&format!("marks: {why}")))?;
+    if run.marks.iter().zip(&run.addresses).any(|(marks, to)| marks.flow_label.is_some() && to.is_ipv4()) {
+        return Err(No::other("a path of IPv4 has no flow label: name a DSCP"));
     }
     let pin: Fingerprint = run.fingerprint.parse().map_err(|_| No::other("the other host's fingerprint is none"))?;
     let judge = Arc::new(move |found: &Fingerprint| {
@@ -173,6 +180,9 @@ fn how(how: &How) -> Result<(CopyOptions, Settings), No> {
 
 #[cfg(test)]
 mod tests {
+    use api::agent::Lease;
+    use units::Marks;
+
     use super::*;
 
     fn written(names: &[&[u8]]) -> Result<Vec<RelPath>, No> {
@@ -193,6 +203,46 @@ mod tests {
         assert!(written(&[b"a", b"a"]).unwrap_err().text.contains("twice"));
         let many = (0..=PAGE_MAX).map(|n| Name(n.to_string().into_bytes())).collect();
         assert!(names_of(many).unwrap_err().text.contains("at most"));
+    }
+
+    /// Two paths between the same addresses.
+    fn two_paths(to: &str, marks: &[Marks]) -> Run {
+        Run {
+            session: 1,
+            collaboration: "cms".into(),
+            role: Role::Source,
+            here: Name(b"/a".to_vec()),
+            there: Name(b"/b".to_vec()),
+            addresses: vec![to.parse().unwrap(); 2],
+            fingerprint: "ab".repeat(32),
+            token: "t".into(),
+            other: "b".into(),
+            bind: Vec::new(),
+            in_order: true,
+            marks: marks.to_vec(),
+            names: Vec::new(),
+            how: How::default(),
+            lease: Lease { generation: 1, rates: Vec::new(), length_ms: 1, fall_back_bps: 0 },
+        }
+    }
+
+    #[test]
+    fn marks_belong_to_paths_and_are_such_that_packets_carry_them() {
+        let (point, label) = (Marks { dscp: Some(18), flow_label: None }, Marks { dscp: None, flow_label: Some(7) });
+        assert!(remote(&two_paths("10.0.0.2:4810", &[point, Marks::NONE])).is_ok());
+        assert!(remote(&two_paths("[fd00::2]:4810", &[point, label])).is_ok());
+        assert!(remote(&two_paths("10.0.0.2:4810", &[])).is_ok());
+        let spread = Run { in_order: false, ..two_paths("10.0.0.2:4810", &[point, point]) };
+        let bad = Marks { dscp: Some(64), flow_label: None };
+        for (run, why) in [
+            (two_paths("10.0.0.2:4810", &[point]), "name as many as addresses"),
+            (spread, "marks belong to paths"),
+            (two_paths("10.0.0.2:4810", &[point, bad]), "marks: dscp: a mark is 1 to 63"),
+            (two_paths("10.0.0.2:4810", &[point, label]), "a path of IPv4 has no flow label"),
+        ] {
+            let no = remote(&run).err().unwrap();
+            assert!(no.cause == Cause::Other && no.text.contains(why), "{no:?}");
+        }
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! One task has all of it, and a socket for each address of this host that a path begins at: bound to it, so that questions and answers
 //! take the path. Each path is asked over each [`PROBE_EACH_MS`], spread over that time; [`answers`] says what follows from the answers.
 //! A datagram that is not of a path that is known, from the other end of it, with its tag, is dropped; an answer is as long as its
-//! question, and goes back only to the path's other end, at most one each [`ANSWER_EACH`].
+//! question, and goes back only to the path's other end, at most one each [`ANSWER_EACH`]. What is asked and answered carries the marks of
+//! the path. A host whose kernel would not answer a connection with them keeps silent on that path, as if a filter stood in the way.
 
 mod answers;
+mod port;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -15,12 +17,11 @@ use std::time::Duration;
 use api::agent::{FromAgent, PROBE_EACH_MS, PROBES_MAX, PathNews, PathState, Probe};
 use proto::hello::SessionKey;
 use proto::probe::{BYTES, Probe as Datagram};
-use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 
 use super::{Site, now};
 use answers::Watch;
+use port::Port;
 
 /// Addresses of this host that paths begin at.
 const SOCKETS_MAX: usize = 64;
@@ -45,18 +46,8 @@ struct Path {
     /// As last told.
     told: Option<PathState>,
     answered: Option<Duration>,
-}
-
-/// A socket, and who reads it.
-struct Port {
-    socket: Arc<UdpSocket>,
-    reader: JoinHandle<()>,
-}
-
-impl Drop for Port {
-    fn drop(&mut self) {
-        self.reader.abort();
-    }
+    /// This host's kernel does not answer connections with its marks: nothing is asked or answered.
+    is_mute: bool,
 }
 
 /// Asks and answers over the paths that `lists` has last, for as long as there may be another. A new list has all states told anew.
@@ -103,9 +94,16 @@ impl Prober {
                 tracing::warn!(?probe, "the controller named a path whose key is none");
                 continue;
             };
+            let unanswered = port::is_not_answered(probe.marks);
             let path = match before.remove(&probe.path).filter(|path| path.probe == probe) {
-                Some(path) => Path { told: None, ..path },
-                None => Path { probe, key, watch: Watch::default(), told: None, answered: None },
+                Some(path) => Path { told: None, is_mute: unanswered.is_some(), ..path },
+                None => {
+                    if let Some(how) = unanswered {
+                        tracing::warn!(here = %probe.here, there = %probe.there, marks = %probe.marks, "the kernel of this host does not answer connections with the marks of this path, so it is left for when there is no other: {how}");
+                    }
+                    let is_mute = unanswered.is_some();
+                    Path { probe, key, watch: Watch::default(), told: None, answered: None, is_mute }
+                }
             };
             self.paths.insert(path.probe.path, path);
         }
@@ -120,7 +118,7 @@ impl Prober {
                 tracing::warn!(%ip, "paths begin at more than {SOCKETS_MAX} addresses of this host: nobody asks or answers at this one");
                 continue;
             }
-            match port(ip, self.port, self.arrive.clone()).await {
+            match Port::open(ip, self.port, self.arrive.clone()).await {
                 Ok(port) => drop(self.ports.insert(ip, port)),
                 Err(error) => {
                     tracing::warn!(%ip, port = self.port, %error, "cannot ask or answer over paths at this address: give it to this host, or take the paths from it out of the network");
@@ -144,9 +142,12 @@ impl Prober {
                     number: path.watch.ask(now),
                     sent_us: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
                 };
-                if let Some(port) = self.ports.get(&path.probe.here) {
+                if let Some(port) = self.ports.get_mut(&path.probe.here).filter(|_| !path.is_mute) {
                     // What cannot be sent is a question without an answer.
-                    let _ = port.socket.try_send_to(&question.encode(&path.key), path.probe.there);
+                    let sent = port.send(&question.encode(&path.key), path.probe.there, path.probe.marks);
+                    if let Err(error) = sent {
+                        tracing::debug!(path = path.probe.path, %error, "a question could not be sent");
+                    }
                 }
             }
             path.watch.look(now);
@@ -175,9 +176,9 @@ impl Prober {
             (true, true) => path.watch.answer(heard.number, Duration::from_micros(heard.sent_us), now),
             (false, false) => {
                 let is_soon = path.answered.is_some_and(|last| now.saturating_sub(last) < ANSWER_EACH);
-                if let Some(port) = self.ports.get(&here).filter(|_| !is_soon) {
+                if let Some(port) = self.ports.get_mut(&here).filter(|_| !is_soon && !path.is_mute) {
                     path.answered = Some(now);
-                    let _ = port.socket.try_send_to(&heard.answer().encode(&path.key), from);
+                    let _ = port.send(&heard.answer().encode(&path.key), from, path.probe.marks);
                 }
             }
             _ => {}
@@ -191,29 +192,6 @@ impl Path {
         let rtt_us = self.watch.rtt().map_or(0, |rtt| u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX));
         PathNews { path: self.probe.path, state, rtt_us, asked, answered }
     }
-}
-
-/// A socket at an address, with a task that reads it.
-async fn port(ip: IpAddr, port: u16, arrive: mpsc::Sender<Arrived>) -> std::io::Result<Port> {
-    let socket = Arc::new(UdpSocket::bind(SocketAddr::new(ip, port)).await?);
-    let from = socket.clone();
-    let reader = tokio::spawn(async move {
-        // A byte more than a datagram of ours has, to tell longer ones.
-        let mut bytes = [0; BYTES + 1];
-        loop {
-            match from.recv_from(&mut bytes).await {
-                Ok((BYTES, sender)) => {
-                    let datagram = bytes[..BYTES].try_into().expect("it was cut to that");
-                    // When more comes than is looked at, some of it is lost as on any path.
-                    let _ = arrive.try_send((ip, sender, datagram));
-                }
-                Ok(_) => {}
-                // What another host said of an earlier datagram: nobody is there now.
-                Err(_) => tokio::time::sleep(LOOK).await,
-            }
-        }
-    });
-    Ok(Port { socket, reader })
 }
 
 /// A key of 64 hexadecimal digits.

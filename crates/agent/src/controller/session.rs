@@ -8,6 +8,7 @@ use api::Name;
 use api::agent::{Acknowledged, Cause, Ended, Held, Lease, Mode, Progress, Role, Run, SessionPath};
 use mover::event::{Event, Summary};
 use mover::request::{CopyRequest, MoveError, Steer};
+use mover::way::Way;
 use tokio::sync::{Notify, OwnedSemaphorePermit, mpsc, watch};
 use tokio::time::Instant;
 
@@ -52,8 +53,9 @@ pub(super) struct Driven {
 impl Driven {
     /// One that is about to begin. No rate is more than `most_bps`.
     pub(super) fn new(run: &Run, label: &str, most_bps: Option<u64>) -> Result<Driven, LeaseError> {
-        let from = run.bind.first().copied();
-        let first = run.addresses.first().map(|to| SessionPath { session: run.session, to: *to, from, is_cut: false });
+        let (from, marks) = (run.bind.first().copied(), run.marks.first().copied().unwrap_or_default());
+        let first =
+            run.addresses.first().map(|&to| SessionPath { session: run.session, to, from, marks, is_cut: false });
         Ok(Driven {
             session: run.session,
             role: run.role,
@@ -80,8 +82,8 @@ impl Driven {
     /// It is to go over another path.
     pub(super) fn go_over(&self, to: SessionPath) {
         let mut path = lock(&self.path);
-        if path.1.is_none_or(|path| (path.to, path.from) != (to.to, to.from)) {
-            tracing::info!(session = self.session, to = %to.to, is_cut = to.is_cut, "the session goes over another path");
+        if path.1.is_none_or(|path| way(&path) != way(&to)) {
+            tracing::info!(session = self.session, to = %to.to, marks = %to.marks, is_cut = to.is_cut, "the session goes over another path");
             *path = (path.0 + 1, Some(to));
             self.turn.notify_one();
         }
@@ -272,9 +274,9 @@ impl<'a> Copying<'a> {
             self.told_bps = Some(rate_bps);
         }
         let (said, path) = *lock(&self.driven.path);
-        if let Some(SessionPath { to, from, is_cut, .. }) = path
+        if let Some(path) = path
             && self.told_path != said
-            && steer.try_send(Steer::Path { to, from, is_cut }).is_ok()
+            && steer.try_send(Steer::Path { to: way(&path), is_cut: path.is_cut }).is_ok()
         {
             self.told_path = said;
         }
@@ -290,6 +292,11 @@ impl<'a> Copying<'a> {
             outbox.progress(progress);
         });
     }
+}
+
+/// The way that a path is for the mover.
+fn way(path: &SessionPath) -> Way {
+    Way { to: path.to, from: path.from, marks: path.marks }
 }
 
 async fn past(deadline: Option<(Instant, bool)>) {

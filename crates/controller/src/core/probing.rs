@@ -13,6 +13,7 @@ use api::agent::{PROBES_MAX, PathNews, PathState, Probe, ToAgent};
 use ledger::cuts::{Asked, Inference, Standing};
 use model::network::{LinkIndex, Network};
 use tokio::time::Instant;
+use units::Marks;
 
 use super::routes::Route;
 use super::{Core, World};
@@ -43,6 +44,8 @@ struct Asking {
     hosts: [String; 2],
     /// From where to where.
     addresses: [SocketAddr; 2],
+    /// What questions and answers carry.
+    marks: Marks,
     state: Option<PathState>,
     news: Option<PathNews>,
     /// When it was last of use.
@@ -343,7 +346,7 @@ impl Core {
             let before = over.take(WATCHED_EACH).collect::<Vec<_>>();
             let named = network.paths.iter().enumerate().filter(|(_, path)| {
                 let here = |node: usize| self.connected.contains_key(&network.nodes[node].name);
-                path.addresses.is_some() && path.links.contains(&link) && here(path.from) && here(path.to)
+                path.is_bound() && path.links.contains(&link) && here(path.from) && here(path.to)
             });
             let named: Vec<Route> = named.map(|(index, _)| Route::Named(index)).take(WATCHED_EACH).collect();
             if before.is_empty() && named.is_empty() {
@@ -395,7 +398,8 @@ impl Core {
         let id = self.probing.next_id;
         self.probing.next_id += 1;
         let key = key.iter().map(|byte| format!("{byte:02x}")).collect();
-        let asking = Asking { id, key, hosts, addresses, state: None, news: None, used: now, held_until: None };
+        let marks = route.marks(&world.network);
+        let asking = Asking { id, key, hosts, addresses, marks, state: None, news: None, used: now, held_until: None };
         self.probing.routes.insert(route, asking);
         self.probing.by_id.insert(id, route);
         let routes = &self.probing.routes;
@@ -413,7 +417,8 @@ impl Core {
             }
             for (end, host) in asking.hosts.iter().enumerate() {
                 let (here, there): (IpAddr, SocketAddr) = (asking.addresses[end].ip(), asking.addresses[1 - end]);
-                let probe = Probe { path: asking.id, key: asking.key.clone(), here, there, asks: end == 0 };
+                let (key, marks) = (asking.key.clone(), asking.marks);
+                let probe = Probe { path: asking.id, key, here, there, asks: end == 0, marks };
                 lists.entry(host.clone()).or_default().push(probe);
             }
         }

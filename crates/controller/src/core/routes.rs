@@ -1,4 +1,4 @@
-//! Which path a session goes over: of the named ones between its two hosts that have addresses, and the usual one.
+//! Which path a session goes over: of the named ones between its two hosts that addresses or marks bind, and the usual one.
 //!
 //! Packets between the hosts' own addresses take the usual path: the cheapest of the file of the network. A session has its paths in an
 //! order that stays ([`rank`]): that with most room goes first, then what has least in common with it. The first that works is in use; so
@@ -13,6 +13,7 @@ use api::rest::Time;
 use ledger::{Moment, SessionId, TransferId};
 use model::network::{LinkIndex, Network, NodeIndex};
 use model::scenario::Way;
+use units::Marks;
 
 use super::live::Step;
 use super::{Core, World};
@@ -60,14 +61,15 @@ pub(crate) struct Moved {
 pub(super) struct Known {
     /// The links of usual paths, from the lower index on; `None` where no path leads.
     usual: BTreeMap<(NodeIndex, NodeIndex), Option<Vec<LinkIndex>>>,
-    /// Addresses of named paths: they are no host's own.
+    /// Addresses of named paths that nothing else binds: they are no host's own.
     bound: BTreeSet<IpAddr>,
 }
 
 impl Known {
     /// Of a network that has just come into force.
     pub(super) fn of(network: &Network) -> Known {
-        let bound = network.paths.iter().filter_map(|path| path.addresses).flatten().collect();
+        let by_address = network.paths.iter().filter(|path| path.marks.is_none());
+        let bound = by_address.filter_map(|path| path.addresses).flatten().collect();
         Known { usual: BTreeMap::new(), bound }
     }
 
@@ -99,6 +101,14 @@ impl Route {
         }
     }
 
+    /// What packets carry that take it.
+    pub(super) fn marks(self, network: &Network) -> Marks {
+        match self {
+            Route::Named(index) => network.paths.get(index).map_or(Marks::NONE, |path| path.marks),
+            Route::Usual(..) => Marks::NONE,
+        }
+    }
+
     /// What it is called.
     pub(crate) fn name(self, network: &Network) -> String {
         match self {
@@ -110,10 +120,10 @@ impl Route {
     }
 }
 
-/// The paths between two hosts that a session may take: those with addresses, and the usual one if it takes other links than they.
+/// The paths between two hosts that a session may take: those that are bound, and the usual one if it takes other links than they.
 pub(super) fn between(known: &mut Known, network: &Network, [a, b]: [NodeIndex; 2]) -> Vec<(Route, Vec<LinkIndex>)> {
     let joins = |path: &model::network::Path| [[a, b], [b, a]].contains(&[path.from, path.to]);
-    let named = network.paths.iter().enumerate().filter(|(_, path)| path.addresses.is_some() && joins(path));
+    let named = network.paths.iter().enumerate().filter(|(_, path)| path.is_bound() && joins(path));
     let mut all: Vec<_> = named.map(|(index, path)| (Route::Named(index), path.links.clone())).collect();
     let same = |one: &[LinkIndex], other: &[LinkIndex]| one.iter().collect::<BTreeSet<_>>() == other.iter().collect();
     let usual = Route::Usual(a.min(b), a.max(b));
@@ -267,27 +277,31 @@ impl Core {
 
     /// The addresses of a path at two hosts; `None` if one of them has no agent here, or no address of its own for it.
     pub(super) fn addresses(&self, world: &World, route: Route, [a, b]: [NodeIndex; 2]) -> Option<[IpAddr; 2]> {
-        match route {
-            Route::Named(index) => {
-                let path = world.network.paths.get(index)?;
-                let [from, to] = path.addresses?;
-                Some(if path.from == a { [from, to] } else { [to, from] })
-            }
-            Route::Usual(..) => {
-                let inventory = |node: NodeIndex| {
-                    let connected = self.connected.get(&world.network.nodes.get(node)?.name)?;
-                    Some(&connected.inventory)
-                };
-                let (a, b) = (inventory(a)?, inventory(b)?);
-                let far = |near: IpAddr| self.known.own(b).find(|far| far.is_ipv4() == near.is_ipv4());
-                self.known.own(a).find_map(|near| Some([near, far(near)?]))
-            }
+        let named = match route {
+            Route::Named(index) => Some(world.network.paths.get(index)?),
+            Route::Usual(..) => None,
+        };
+        if let Some(addresses) = named.and_then(|path| path.addresses_from(a)) {
+            return Some(addresses);
         }
+        let inventory = |node: NodeIndex| {
+            let connected = self.connected.get(&world.network.nodes.get(node)?.name)?;
+            Some(&connected.inventory)
+        };
+        let (a, b) = (inventory(a)?, inventory(b)?);
+        let far = |near: IpAddr| self.known.own(b).find(|far| far.is_ipv4() == near.is_ipv4());
+        let is_labelled = named.is_some_and(|path| path.marks.flow_label.is_some());
+        self.known.own(a).filter(|near| near.is_ipv6() || !is_labelled).find_map(|near| Some([near, far(near)?]))
     }
 
-    /// The paths of a session as its driver knows them, the one in use first: the other host's address, and its own. `None` if no named
-    /// one is among them: then all addresses are used.
-    pub(super) fn session_paths(&self, id: SessionId) -> Option<Vec<(SocketAddr, IpAddr)>> {
+    /// The addresses that packets of a named path have in the network in force, at two hosts; `None` as [`Core::addresses`].
+    pub(crate) fn path_addresses(&self, index: usize, ends: [NodeIndex; 2]) -> Option<[IpAddr; 2]> {
+        self.addresses(self.world.as_ref()?, Route::Named(index), ends)
+    }
+
+    /// The paths of a session as its driver knows them, the one in use first. `None` if no named one is among them: then all
+    /// addresses are used.
+    pub(super) fn session_paths(&self, id: SessionId) -> Option<Vec<SessionPath>> {
         let (world, live) = (self.world.as_ref()?, self.live.get(&id)?);
         if !live.routes.iter().any(|route| matches!(route, Route::Named(_))) {
             return None;
@@ -298,7 +312,7 @@ impl Core {
         (!paths.is_empty()).then_some(paths)
     }
 
-    fn session_path(&self, world: &World, id: SessionId, route: Route) -> Option<(SocketAddr, IpAddr)> {
+    fn session_path(&self, world: &World, id: SessionId, route: Route) -> Option<SessionPath> {
         let session = self.state.sessions.get(&id)?;
         let driver = world.network.node(session.driver_host()).ok()?;
         let ends = self.ends_of(world, id)?;
@@ -306,7 +320,8 @@ impl Core {
         let [here, there] = self.addresses(world, route, [driver, other])?;
         let inventory = &self.connected.get(&world.network.nodes.get(other)?.name)?.inventory;
         let port = inventory.addresses.iter().find(|to| to.ip() == there).or(inventory.addresses.first())?.port();
-        Some((SocketAddr::new(there, port), here))
+        let (to, marks) = (SocketAddr::new(there, port), route.marks(&world.network));
+        Some(SessionPath { session: id.0, to, from: Some(here), marks, is_cut: false })
     }
 
     /// A driver is here again: a session of it may go over another path than it was told, if the controller was away meanwhile.
@@ -323,9 +338,9 @@ impl Core {
     fn tell_route(&mut self, world: &World, id: SessionId, is_cut: bool) {
         let is_running = self.live.get(&id).is_some_and(|live| live.step == Step::Running);
         let Some(route) = self.live.get(&id).and_then(|live| live.route).filter(|_| is_running) else { return };
-        let Some((to, from)) = self.session_path(world, id, route) else { return };
+        let Some(path) = self.session_path(world, id, route) else { return };
         let Some(driver) = self.state.sessions.get(&id).map(|session| session.driver_host().to_owned()) else { return };
-        self.tell(&driver, ToAgent::Path(SessionPath { session: id.0, to, from: Some(from), is_cut }));
+        self.tell(&driver, ToAgent::Path(SessionPath { is_cut, ..path }));
     }
 
     /// What the planner is to know of a session's path: its links from the sender on. `None` for the cheapest that works.

@@ -1,10 +1,11 @@
 //! Sessions: from a token to the last file.
 
-use api::agent::{Ended, How, Lease, Prepared, Progress, Role, Run, Step as LeaseStep, ToAgent};
+use api::agent::{Ended, How, Lease, Prepared, Progress, Role, Run, SessionPath, Step as LeaseStep, ToAgent};
 use ledger::lease::Grant;
 use ledger::rates::Measured;
 use ledger::{Cause, End, Event, Outcome as SessionOutcome, SessionId, cut};
 use tokio::time::Instant;
+use units::Marks;
 
 use super::Core;
 use super::agents::PREPARE_TIME;
@@ -90,9 +91,13 @@ impl Core {
         let fingerprint = connected.inventory.fingerprint.clone();
         let paths = self.session_paths(id);
         let in_order = paths.is_some();
-        let (addresses, bind) = match paths {
-            Some(paths) => paths.into_iter().unzip(),
-            None => (connected.inventory.addresses.clone(), Vec::new()),
+        let (addresses, bind, marks) = match paths {
+            Some(paths) => (
+                paths.iter().map(|path| path.to).collect(),
+                paths.iter().filter_map(|path| path.from).collect(),
+                marks_of(&paths),
+            ),
+            None => (connected.inventory.addresses.clone(), Vec::new(), Vec::new()),
         };
         let how = How {
             protect: transfer.how.protect.clone(),
@@ -123,6 +128,7 @@ impl Core {
             other,
             bind,
             in_order,
+            marks,
             names,
             how,
             lease,
@@ -233,6 +239,14 @@ impl Core {
             });
             self.end_session(id, Some(Cause::Other), text, host);
         }
+    }
+}
+
+/// What packets of each path carry; nothing if none of them carries anything.
+fn marks_of(paths: &[SessionPath]) -> Vec<Marks> {
+    match paths.iter().all(|path| path.marks.is_none()) {
+        true => Vec::new(),
+        false => paths.iter().map(|path| path.marks).collect(),
     }
 }
 

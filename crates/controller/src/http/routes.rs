@@ -93,6 +93,8 @@ pub enum Call {
     Classes,
     Links,
     Link,
+    Paths,
+    Path,
     Endpoints,
     Endpoint,
     SetEndpoint,

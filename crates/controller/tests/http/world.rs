@@ -206,6 +206,16 @@ impl App for World {
         Err(Problem::not_found(format!("link {id}")))
     }
 
+    async fn paths(&self, _: &Caller) -> Answer<Vec<Path>> {
+        Ok(Vec::new())
+    }
+
+    async fn path(&self, _: &Caller, id: &str) -> Answer<Path> {
+        let (from, to) = ("a".to_owned(), "b".to_owned());
+        let (id, links) = (id.to_owned(), vec!["ab".to_owned()]);
+        Ok(Path { id, from, to, links, from_address: None, to_address: None, dscp: Some(18), flow_label: None })
+    }
+
     async fn endpoints(&self, _: &Caller) -> Answer<Vec<Endpoint>> {
         Ok(Vec::new())
     }

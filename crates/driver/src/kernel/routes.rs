@@ -1,9 +1,9 @@
-//! Routes and rules in netlink's words (`rtnetlink(7)`, `include/uapi/linux/rtnetlink.h`, `fib_rules.h`).
+//! Routes and rules in netlink's words (`rtnetlink(7)`, `include/uapi/linux/rtnetlink.h`; rules: [`sys::netlink::rule`]).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use sys::netlink::{Change, Message, Netlink, Refused, attribute, number, put};
+use sys::netlink::{Change, Message, Netlink, Refused, attribute, number, put, rule};
 
 use super::{Deed, Said};
 use crate::found::Found;
@@ -13,20 +13,16 @@ use crate::prefix::Prefix;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;
 const RTM_GETROUTE: u16 = 26;
-const RTM_NEWRULE: u16 = 32;
-const RTM_DELRULE: u16 = 33;
-const RTM_GETRULE: u16 = 34;
 
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
-/// struct rtmsg and struct fib_rule_hdr: family, length of the target, of the source, type of service, …, flags (at 8).
+/// struct rtmsg (struct fib_rule_hdr is as long): family, length of the target, of the source, type of service, …, flags (at 8).
 const HEADER_BYTES: usize = 12;
 /// Said in the eight bits of the header for a table that is told by an attribute.
 const TABLE_ELSEWHERE: u8 = 252;
 const SCOPE_UNIVERSE: u8 = 0;
 const TYPE_UNICAST: u8 = 1;
-const TO_TABLE: u8 = 1;
 
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
@@ -34,17 +30,6 @@ const RTA_GATEWAY: u16 = 5;
 const RTA_PRIORITY: u16 = 6;
 const RTA_MULTIPATH: u16 = 9;
 const RTA_TABLE: u16 = 15;
-
-const FRA_DST: u16 = 1;
-const FRA_SRC: u16 = 2;
-const FRA_PRIORITY: u16 = 6;
-const FRA_TABLE: u16 = 15;
-const FRA_PROTOCOL: u16 = 21;
-/// From Linux 6.13 on; before, a rule of IPv4 cannot look for a code point. One that does not know it leaves it out, which is seen when the
-/// rule is read back.
-const FRA_DSCP: u16 = 25;
-/// What else a rule can look for: interfaces, marks, tunnels, users, ports, flow labels. Rules with any of these are none of ours.
-const FRA_MORE: &[u16] = &[3, 4, 10, 12, 17, 19, 20, 22, 23, 24, 26, 27];
 
 pub(super) fn say_route(route: &Route, deed: Deed, index: i32) -> Said {
     let family = if route.to.is_v6() { AF_INET6 } else { AF_INET };
@@ -66,26 +51,14 @@ pub(super) fn say_route(route: &Route, deed: Deed, index: i32) -> Said {
     }
 }
 
-pub(super) fn say_rule(rule: &Rule, deed: Deed) -> Said {
-    let length = |prefix: Option<Prefix>| prefix.map_or(0, Prefix::length);
-    let family = if rule.is_v6 { AF_INET6 } else { AF_INET };
-    // Of IPv6 every kernel knows the code point as traffic class, in the header.
-    let class = rule.dscp.filter(|_| rule.is_v6).map_or(0, |point| point << 2);
-    let mut body = vec![family, length(rule.to), length(rule.from), class, TABLE_ELSEWHERE, 0, 0, TO_TABLE, 0, 0, 0, 0];
-    for (kind, prefix) in [(FRA_DST, rule.to), (FRA_SRC, rule.from)] {
-        if let Some(prefix) = prefix.filter(|prefix| prefix.length() > 0) {
-            put(&mut body, kind, &prefix.bytes());
-        }
-    }
-    put(&mut body, FRA_PRIORITY, &rule.priority.to_ne_bytes());
-    put(&mut body, FRA_TABLE, &rule.table.to_ne_bytes());
-    put(&mut body, FRA_PROTOCOL, &[PROTOCOL]);
-    if let Some(point) = rule.dscp.filter(|_| !rule.is_v6) {
-        put(&mut body, FRA_DSCP, &[point]);
-    }
+pub(super) fn say_rule(of: &Rule, deed: Deed) -> Said {
+    let bits = |prefix: Option<Prefix>| prefix.map(|prefix| (prefix.address(), prefix.length()));
+    let Rule { priority, is_v6, dscp, flow_label, table, .. } = *of;
+    let (from, to) = (bits(of.from), bits(of.to));
+    let rule = rule::Rule { is_v6, priority, table, protocol: PROTOCOL, from, to, dscp, flow_label };
     match deed {
-        Deed::Remove => (RTM_DELRULE, Change::Delete, body),
-        Deed::Add | Deed::Change => (RTM_NEWRULE, Change::Create, body),
+        Deed::Remove => (rule::RTM_DELRULE, Change::Delete, rule.encode()),
+        Deed::Add | Deed::Change => (rule::RTM_NEWRULE, Change::Create, rule.encode()),
     }
 }
 
@@ -102,7 +75,7 @@ pub(super) fn read(kernel: &mut Netlink, found: &mut Found) -> Result<(), Refuse
     for family in [AF_INET, AF_INET6] {
         let mut header = [0; HEADER_BYTES];
         header[0] = family;
-        for message in asked(kernel.dump(RTM_GETRULE, &header))? {
+        for message in asked(kernel.dump(rule::RTM_GETRULE, &header))? {
             if let Some(rule) = rule_of(&message) {
                 found.add(Item::Rule(rule));
             }
@@ -143,29 +116,15 @@ fn address(value: &[u8]) -> Option<IpAddr> {
 }
 
 fn rule_of(message: &Message) -> Option<Rule> {
-    let attributes = message.body.get(HEADER_BYTES..)?;
-    let header: [u8; HEADER_BYTES] = number(&message.body, 0)?;
-    let [family, to_length, from_length, class, table, _, _, action, ..] = header;
-    let is_v6 = family == AF_INET6;
-    let priority = word(attributes, FRA_PRIORITY)?;
-    let is_marked = attribute(attributes, FRA_PROTOCOL)?.first() == Some(&PROTOCOL) && item::is_our_table(priority);
-    let has_more = FRA_MORE.iter().any(|more| attribute(attributes, *more).is_some());
-    if !is_marked || has_more || action != TO_TABLE {
-        return None;
-    }
-    let prefix = |kind: u16, length: u8| match attribute(attributes, kind) {
-        Some(value) => Some(Prefix::of(address(value)?, length)),
+    let rule = rule::Rule::decode(message)?;
+    let rule::Rule { is_v6, priority, table, dscp, flow_label, .. } = rule;
+    let prefix = |bits: Option<rule::Bits>| match bits {
+        Some((address, length)) => Prefix::of(address, length).map(Some),
         None => Some(None),
     };
-    let point = attribute(attributes, FRA_DSCP).and_then(|value| value.first().copied());
-    Some(Rule {
-        priority,
-        is_v6,
-        from: prefix(FRA_SRC, from_length)?,
-        to: prefix(FRA_DST, to_length)?,
-        dscp: point.or((class != 0).then_some(class >> 2)),
-        table: word(attributes, FRA_TABLE).unwrap_or(u32::from(table)),
-    })
+    let is_ours = rule.protocol == PROTOCOL && item::is_our_table(priority);
+    let (from, to) = (prefix(rule.from)?, prefix(rule.to)?);
+    is_ours.then_some(Rule { priority, is_v6, from, to, dscp, flow_label, table })
 }
 
 fn route_of(message: &Message, names: &BTreeMap<i32, String>) -> Option<Route> {

@@ -25,6 +25,12 @@
 //! from = "2001:db8:1::12"
 //! via = "2001:db8:f::1"
 //! interface = "eth2"
+//!
+//! [[route]]
+//! number = 2
+//! path = "north:forward"         # the controller knows its addresses and its marks
+//! via = "2001:db8:f::1"
+//! interface = "eth2"
 //! ```
 
 use std::collections::BTreeSet;
@@ -38,12 +44,14 @@ use service::config::Source;
 use toml::Spanned;
 use units::{Rate, dscp};
 
-use super::{INTERFACES_MAX, PolicyRoute, RATE_LEAST, Rates, Shape, TEXT_MAX, Wanted, Wish};
+use super::{INTERFACES_MAX, Packets, PolicyRoute, RATE_LEAST, Rates, Shape, TEXT_MAX, Wanted, Wish};
 use crate::item::{CLASSES_MAX, FILTERS_MAX, Match, ROUTES_MAX};
 use crate::prefix::Prefix;
 
 /// Bytes of the name of an interface, as in the kernel (`IFNAMSIZ` with a zero byte).
 const DEVICE_MAX: usize = 15;
+/// Largest flow label: 20 bits (RFC 8200, section 3).
+const LABEL_MAX: u32 = 0xf_ffff;
 /// Characters of the name of a class.
 const NAME_MAX: usize = 64;
 
@@ -89,7 +97,9 @@ struct RawMatch {
 #[serde(deny_unknown_fields)]
 struct RawRoute {
     number: Spanned<u32>,
+    path: Option<Spanned<String>>,
     dscp: Option<Spanned<String>>,
+    flow_label: Option<Spanned<u32>>,
     from: Option<Spanned<String>>,
     to: Option<Spanned<String>>,
     via: Spanned<String>,
@@ -212,13 +222,21 @@ fn shape(raw: RawInterface, source: &Source<'_>) -> Result<Shape, ConfigError> {
 }
 
 fn link_name(link: &Spanned<String>, source: &Source<'_>) -> Result<String, ConfigError> {
-    let text = link.get_ref();
+    directed(link, ("interface.link", "link"), "as `longhaul topology links` shows them", source)
+}
+
+/// A direction of a link or a path.
+fn directed(
+    name: &Spanned<String>,
+    (key, what): (&str, &str),
+    found: &str,
+    source: &Source<'_>,
+) -> Result<String, ConfigError> {
+    let text = name.get_ref();
     if !(text.ends_with(":forward") || text.ends_with(":backward")) || text.chars().any(char::is_control) {
         let shown = text.escape_debug();
-        let text = format!(
-            "`{shown}` is no direction of a link: write NAME:forward or NAME:backward, as `longhaul topology links` shows them"
-        );
-        return Err(source.error("interface.link", link.span(), text));
+        let text = format!("`{shown}` is no direction of a {what}: write NAME:forward or NAME:backward, {found}");
+        return Err(source.error(key, name.span(), text));
     }
     Ok(text.clone())
 }
@@ -302,17 +320,45 @@ fn matched(
 }
 
 fn route(raw: &RawRoute, source: &Source<'_>) -> Result<PolicyRoute, ConfigError> {
-    let given = (raw.dscp.as_ref(), raw.from.as_ref(), raw.to.as_ref());
-    let what = matched(given, raw.number.span(), "route", source)?;
     let wrong = |text: String| source.error("route.via", raw.via.span(), text);
     let via: IpAddr = raw
         .via
         .get_ref()
         .parse()
         .map_err(|_| wrong(format!("`{}` is no address of a next hop", raw.via.get_ref().escape_debug())))?;
-    if what.from.or(what.to).is_some_and(|given| given.is_v6() != via.is_ipv6()) {
-        return Err(wrong(format!("{via} is of another family than the packets")));
+    let what = packets(raw, source)?;
+    if let Packets::Given { what: Match { from, to, .. }, flow_label } = what {
+        let is_v6 = from.or(to).map(Prefix::is_v6).or(flow_label.map(|_| true));
+        if is_v6.is_some_and(|is_v6| is_v6 != via.is_ipv6()) {
+            return Err(wrong(format!("{via} is of another family than the packets")));
+        }
     }
     let device = device(&raw.interface, "route.interface", source)?;
     Ok(PolicyRoute { what, via, device })
+}
+
+fn packets(raw: &RawRoute, source: &Source<'_>) -> Result<Packets, ConfigError> {
+    let given = (raw.dscp.as_ref(), raw.from.as_ref(), raw.to.as_ref());
+    if let Some(path) = &raw.path {
+        if given != (None, None, None) || raw.flow_label.is_some() {
+            let text = "with a `path` the controller says which packets: leave the rest out";
+            return Err(source.error("route.path", path.span(), text));
+        }
+        return directed(path, ("route.path", "path"), "as `longhaul topology paths` shows them", source)
+            .map(Packets::Path);
+    }
+    let flow_label = raw.flow_label.as_ref().map(|label| *label.get_ref());
+    if let Some(label) = raw.flow_label.as_ref().filter(|label| !(1..=LABEL_MAX).contains(label.get_ref())) {
+        let text = format!("a flow label is 0x1 to {LABEL_MAX:#x}");
+        return Err(source.error("route.flow_label", label.span(), text));
+    }
+    if given == (None, None, None) && flow_label.is_some() {
+        let what = Match { dscp: None, from: None, to: None };
+        return Ok(Packets::Given { what, flow_label });
+    }
+    let what = matched(given, raw.number.span(), "route", source)?;
+    if what.from.or(what.to).is_some_and(|given| !given.is_v6()) && flow_label.is_some() {
+        return Err(source.error("route.flow_label", raw.number.span(), "packets of IPv4 have no flow label"));
+    }
+    Ok(Packets::Given { what, flow_label })
 }

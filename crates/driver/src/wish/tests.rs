@@ -54,6 +54,11 @@ fn what_is_wrong_is_told_with_its_place_and_the_way_out() {
         (route("from = \"::1\""), "10.0.0.1 is of another family"),
         (route("from = \"10.0.0.1/8\""), "has bits behind its length"),
         (route("from = \"10.1.1.1\"\nto = \"::/0\""), "they are of two families"),
+        (route("path = \"north\""), "route.path: `north` is no direction of a path"),
+        (route("path = \"north:forward\"\ndscp = \"le\""), "the controller says which packets"),
+        (route("flow_label = 0x12345"), "10.0.0.1 is of another family"),
+        (route("flow_label = 0x100000"), "a flow label is 0x1 to 0xfffff"),
+        (route("from = \"10.1.1.1\"\nflow_label = 1"), "packets of IPv4 have no flow label"),
         (route("dscp = \"le\"").replace("number = 1", "number = 0"), "from 1 to 255"),
         (route("dscp = \"le\"\n") + &route("dscp = \"le\""), "a route has a number of its own"),
     ];
@@ -85,7 +90,7 @@ fn a_link_is_filled_by_the_controller() {
     assert_eq!(wish.links().into_iter().collect::<Vec<_>>(), ["ana:forward"]);
     let filled = |rate: &str, mark: &str| {
         let rates = LinkRates { rate: rate.parse().expect("a rate"), mark: mark.parse().expect("a rate") };
-        wish.clone().filled(&BTreeMap::from([("ana:forward".to_owned(), rates)]))
+        wish.clone().filled(&BTreeMap::from([("ana:forward".to_owned(), rates)]), &BTreeMap::new())
     };
     let full = filled("10Gb/s", "8Gb/s").expect("there is something to share");
     assert_eq!(full.held_to("eth1"), Some(Rate::gbps(8)));
@@ -96,7 +101,36 @@ fn a_link_is_filled_by_the_controller() {
     // A link that may not be used at all is as good as that: the kernel has no 0.
     let shut = filled("10Gb/s", "0b/s").expect("there is something to share");
     assert_eq!(shut.held_to("eth1"), Some(RATE_LEAST));
-    assert!(wish.filled(&BTreeMap::new()).is_err());
+    assert!(wish.filled(&BTreeMap::new(), &BTreeMap::new()).is_err());
+}
+
+#[test]
+fn a_path_is_filled_by_the_controller() {
+    let text = "[[route]]\nnumber = 7\npath = \"north:backward\"\nvia = \"fd00::f\"\ninterface = \"eth1\"\n";
+    let wish = parse(text).expect("it is right");
+    assert!(wish.follows() && wish.links().is_empty());
+    assert_eq!(wish.paths().into_iter().collect::<Vec<_>>(), ["north:backward"]);
+    assert!(wish.items().expect_err("nobody was asked").to_string().contains("give --controller URL"));
+    let filled = |from: &str, to: &str| {
+        let marks = Marks { dscp: Some(18), flow_label: Some(0x12345) };
+        let path = PathPackets { from: from.parse().expect("one"), to: to.parse().expect("one"), marks };
+        wish.clone().filled(&BTreeMap::new(), &BTreeMap::from([("north:backward".to_owned(), path)]))
+    };
+    let items = filled("fd00::2", "fd00::1").expect("it is right").items().expect("all is known");
+    let shown: Vec<String> = items.values().map(ToString::to_string).collect();
+    assert_eq!(
+        shown,
+        [
+            "route of table 24107: to ::/0 via fd00::f over eth1",
+            "rule 24107 (IPv6): from fd00::2 to fd00::1 marked af21 with flow label 0x12345 goes by table 24107",
+        ]
+    );
+    let refused = filled("10.0.0.2", "10.0.0.1").expect_err("the next hop is of IPv6").to_string();
+    assert_eq!(
+        refused,
+        "route 7, path north:backward: it goes from 10.0.0.2 to 10.0.0.1: fd00::f is no next hop for that"
+    );
+    assert!(wish.filled(&BTreeMap::new(), &BTreeMap::new()).is_err());
 }
 
 #[test]

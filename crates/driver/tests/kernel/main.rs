@@ -107,6 +107,25 @@ fn a_route_by_code_point_is_one_or_is_refused() {
 }
 
 #[test]
+fn a_route_by_flow_label_is_one_or_is_refused() {
+    let Some([router, _other]) = router("label") else { return };
+    let before = router.everything();
+    let route = "via = \"2001:db8:1::2\"\ninterface = \"east\"\n";
+    let text =
+        format!("[[route]]\nnumber = 2\nfrom = \"2001:db8:3::7\"\ndscp = \"af21\"\nflow_label = 0x12345\n{route}");
+    match router.apply(&wish(&text)) {
+        Ok(_) => {
+            // `ip` cannot ask with a label everywhere: that packets go by it is seen on a twin (`loop/paths.rs`).
+            assert_eq!(router.found().items, wish(&text));
+            router.apply(&Items::new()).unwrap_or_else(|error| panic!("{error:?}"));
+        }
+        // Before Linux 6.14 there are no such rules: one without the label would catch all traffic.
+        Err(error) => assert!(matches!(error, DriverError::Differs { .. }) && error.left_as_it_was(), "{error:?}"),
+    }
+    assert_eq!(router.everything(), before);
+}
+
+#[test]
 fn what_others_made_stays() {
     let Some([router, _other]) = router("foreign") else { return };
     // Another table, the same table by another protocol, a rule at a priority of ours by another protocol, a root elsewhere.

@@ -6,11 +6,11 @@ mod show;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use api::rest::Link;
+use anyhow::{Context, Result, anyhow, bail};
+use api::rest::{Link, Path};
 use driver::difference::Items;
-use driver::{Done, DriverError, Kernel, LinkRates, Linux, Lock, Wish, without};
-use units::Rate;
+use driver::{Done, DriverError, Kernel, LinkRates, Linux, Lock, PathPackets, Wish, without};
+use units::{Marks, Rate};
 
 use super::block_on;
 use super::controller::client::{Controller, part};
@@ -34,7 +34,7 @@ pub(crate) enum Driver {
     Undo(Vec<String>, bool),
 }
 
-/// A wish, and whom to ask about its links.
+/// A wish, and whom to ask about its links and paths.
 pub(crate) struct Asked {
     wish: Wish,
     controller: Option<Controller>,
@@ -44,23 +44,23 @@ pub(crate) struct Asked {
 impl Asked {
     fn of(args: &WishArgs, environment: &Environment) -> Result<Asked> {
         let wish = Wish::load(&args.file)?;
-        let controller = match wish.links().is_empty() {
-            true => None,
-            false => Some(asked_of(&args.reach, environment)?),
+        let controller = match wish.follows() {
+            true => Some(asked_of(&args.reach, environment)?),
+            false => None,
         };
         Ok(Asked { wish, controller, json: args.reach.json })
     }
 }
 
 fn asked_of(reach: &ReachArgs, environment: &Environment) -> Result<Controller> {
-    Controller::of(reach, environment).context("the file names links")
+    Controller::of(reach, environment).context("the file names links or paths")
 }
 
 impl Driver {
     /// Checks what was written.
     ///
     /// # Errors
-    /// When the file cannot be used, or names links and no controller is named.
+    /// When the file cannot be used, or names links or paths and no controller is named.
     pub(crate) fn of(what: DriverWhat, environment: &Environment) -> Result<Driver> {
         Ok(match what {
             DriverWhat::Plan(args) => Driver::Plan(Asked::of(&args, environment)?),
@@ -104,7 +104,7 @@ impl Driver {
     }
 }
 
-/// What is wished, with what the controller says in place of links.
+/// What is wished, with what the controller says in place of links and paths.
 async fn filled(wish: &Wish, controller: Option<&Controller>) -> Result<Wish> {
     let mut links = BTreeMap::new();
     for name in wish.links() {
@@ -112,7 +112,27 @@ async fn filled(wish: &Wish, controller: Option<&Controller>) -> Result<Wish> {
         let link: Link = controller.get(&format!("/api/v1/links/{}", part(&name))).await?;
         links.insert(name, rates(&link));
     }
-    Ok(wish.clone().filled(&links)?)
+    let mut paths = BTreeMap::new();
+    for name in wish.paths() {
+        let Some(controller) = controller else { break };
+        let path: Path = controller.get(&format!("/api/v1/paths/{}", part(&name))).await?;
+        paths.insert(name, packets(&path)?);
+    }
+    Ok(wish.clone().filled(&links, &paths)?)
+}
+
+/// What packets of a path have; none can be told while the controller does not know their addresses.
+fn packets(path: &Path) -> Result<PathPackets> {
+    let Path { id, from, to, dscp, flow_label, .. } = path;
+    let (Some(from), Some(to)) = (path.from_address, path.to_address) else {
+        bail!(
+            "path {id} has no addresses now: it has neither `addresses` nor marks in the file of the network, or no agent of \
+             {from} or {to} is connected"
+        );
+    };
+    let marks = Marks { dscp: *dscp, flow_label: *flow_label };
+    marks.check().map_err(|why| anyhow!("path {id}: {why}"))?;
+    Ok(PathPackets { from, to, marks })
 }
 
 /// A link without a rate is as good as one that nobody knows: its rates are 0, which is refused with words.

@@ -53,6 +53,7 @@ pub(super) fn limits(args: &TransportArgs, environment: &Environment) -> Result<
     Ok(Limits {
         memory: args.memory,
         bind: args.bind.clone(),
+        marks: Vec::new(),
         in_order: false,
         timeout: args.timeout.get(),
         paths_file: environment.state_home.as_ref().map(|state| state.join("longhaul/paths.json")),

@@ -54,7 +54,7 @@ pub(crate) enum DriverWhat {
     },
 }
 
-/// A wish, and whom to ask about its links.
+/// A wish, and whom to ask about its links and paths.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WishArgs {
     /// What is wished (TOML)
@@ -68,7 +68,7 @@ pub(crate) struct WishArgs {
 /// Keep to what a controller says, until stopped
 ///
 /// The file is read once. Where an interface names a link, its rate and mark are asked for again and again, and applied when they changed; without
-/// the controller what is there stays. It tells the controller what the link carried, and that it is enforced. When it ends, what is there stays too.
+/// the controller what is there stays. A route that names a path is for the packets that the controller says, likewise. It tells the controller what the link carried, and that it is enforced. When it ends, what is there stays too.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Example:\n  longhaul driver follow driver.toml --controller https://c.example.org")]
 pub(crate) struct FollowArgs {

@@ -1,4 +1,5 @@
-//! A cut of a link that carries a transfer, seen by the agents alone: the link is named, bytes go on over another path, and come back.
+//! A cut of a link that carries a transfer, seen by the agents alone: the link is named, bytes go on over another path, and come back. Paths
+//! are bound by addresses, or by what packets carry between the same two.
 //!
 //! Needs root and namespaces; without them it says so and passes.
 
@@ -135,4 +136,94 @@ fn a_cut_is_named_survived_and_over_after_its_hold_down() {
     assert!(left_behind(&twin.data("b")).is_empty());
     // One session from begin to end: neither the cut nor the way back ended it.
     assert_eq!(of_kind(&told.out(), "session_started").len(), 1, "{}", told.out());
+}
+
+/// At 64 Mb/s some 10 s: long after the cut.
+const MARKED_LENGTH: usize = 80 << 20;
+
+/// The network with marks in place of addresses for each path; the twin gives both paths the same two.
+fn marked(north: &str, south: &str) -> String {
+    let bound = |network: String, links: &str, marks: &str| {
+        assert!(network.contains(links), "{network}");
+        network.replace(links, &format!("{links}\n{marks}"))
+    };
+    let network = bound(NETWORK.to_owned(), "links = [\"ea\", \"north\", \"eb\"]", north);
+    bound(network, "links = [\"ea\", \"south\", \"eb\"]", south)
+}
+
+/// Bytes go over the one path, it is cut, and they go over the other, both ways: between the same addresses.
+#[track_caller]
+fn goes_by_marks(topic: &str, [north, south]: [&str; 2], told_marks: &str) {
+    let Some(mut twin) = Twinned::new(topic, &marked(north, south), SHARES, "ctl", "") else { return };
+    for host in ["a", "b"] {
+        twin.agent(host);
+        twin.endpoint(host, &[host]);
+    }
+    let paths = twin.json(&["topology", "paths"])["paths"].as_array().expect("a list").clone();
+    let of = |id: &str| paths.iter().find(|path| path["id"] == id).expect("it is one of them").clone();
+    let (over_north, over_south) = (of("over-north:forward"), of("over-south:backward"));
+    assert_eq!(over_north["from_address"], over_south["to_address"], "{over_north:#}{over_south:#}");
+    assert_eq!(over_north["to_address"], over_south["from_address"]);
+    assert!(twin.ask(&["topology", "paths"]).expect_code(0).out.contains(told_marks));
+
+    let send = |name: &str, from: &str, to: &str| {
+        let (here, there) = (twin.data(from).join(name), twin.data(to).join(name));
+        std::fs::write(&here, vec![7; MARKED_LENGTH]).expect("a file can be written");
+        let id = twin.submit(&format!("{from}:{}", here.display()), &format!("{to}:{}", there.display()), "cms");
+        (id, here, there)
+    };
+    let told = twin.follow();
+    let (id, from, to) = send("big", "a", "b");
+    wait_for("bytes over the north", || (twin.carried("north") > 5_000_000).then_some(()));
+
+    twin.link("north", "--cut");
+    let before = twin.carried("south");
+    wait_for("bytes over the south", || (twin.carried("south") > before + 5_000_000).then_some(()));
+    wait_for("the cut to be told", || of_kind(&told.out(), "link_down").first().cloned());
+    let why = twin.json(&["explain", "transfer", &id])["text"].to_string();
+    assert!(why.contains("goes over path `over-south` since"), "{why}");
+    let ended = twin.end_of(&id);
+    assert_eq!(ended["state"], "done", "{ended:#}");
+    assert!(Command::new("cmp").args([&from, &to]).status().expect("cmp runs").success());
+    assert_eq!(of_kind(&told.out(), "session_started").len(), 1, "{}", told.out());
+
+    // While it is cut a new session can only begin with connections that are answered over the south, too.
+    let before = twin.carried("south");
+    let (id, from, to) = send("back", "b", "a");
+    let ended = twin.end_of(&id);
+    assert_eq!(ended["state"], "done", "{ended:#}");
+    assert!(Command::new("cmp").args([&from, &to]).status().expect("cmp runs").success());
+    assert!(twin.carried("south") > before + MARKED_LENGTH as u64, "it went over the south");
+}
+
+// One after the other: each has a twin of its own, and what is late on a busy machine looks like a cut.
+#[test]
+fn sessions_take_paths_between_the_same_addresses_by_their_marks() {
+    goes_by_marks("dscp", ["dscp = \"af21\"", "dscp = \"af22\""], "DSCP af22");
+    let labels = ["flow_label = 0x12345", "dscp = 40\nflow_label = 0x54321"];
+    goes_by_marks("label", labels, "DSCP cs5, flow label 0x54321");
+}
+
+#[test]
+fn a_host_that_would_answer_without_marks_says_so_and_the_path_is_left() {
+    // The south is bound by addresses, which the twin makes up.
+    let network = marked("dscp = \"af21\"", "addresses = [\"192.0.2.1\", \"192.0.2.2\"]");
+    let Some(mut twin) = Twinned::new("mute", &network, SHARES, "ctl", "") else { return };
+    twin.sysctl("b", "net/ipv4/tcp_reflect_tos", "0");
+    for host in ["a", "b"] {
+        twin.agent(host);
+        twin.endpoint(host, &[host]);
+    }
+    let (from, to) = (twin.data("a").join("big"), twin.data("b").join("big"));
+    std::fs::write(&from, vec![7; LENGTH]).expect("a file can be written");
+    let id = twin.submit(&format!("a:{}", from.display()), &format!("b:{}", to.display()), "cms");
+    let said = wait_for("what is to be done", || {
+        let log = twin.log_of("b");
+        log.lines().find(|line| line.contains("does not answer connections with the marks")).map(str::to_owned)
+    });
+    assert!(said.contains("sysctl -w net.ipv4.tcp_reflect_tos=1"), "{said}");
+    assert!(!twin.log_of("a").contains("does not answer connections"));
+    // The wider path is one that was never answered: the other one is better.
+    wait_for("bytes over the south", || (twin.carried("south") > 5_000_000).then_some(()));
+    assert_eq!(twin.end_of(&id)["state"], "done");
 }

@@ -199,6 +199,20 @@ impl Twinned {
         self.world.run(command).expect_code(0);
     }
 
+    /// Sets a value beneath `/proc/sys` of a host.
+    pub(crate) fn sysctl(&self, host: &str, file: &str, value: &str) {
+        let mut command = self.program();
+        command.args(["twin", "exec", "--twin", &self.name, host, "--", "sh", "-c"]);
+        command.arg(format!("echo {value} > /proc/sys/{file}"));
+        self.world.run(command).expect_code(0);
+    }
+
+    /// What the agent of a host has logged.
+    pub(crate) fn log_of(&self, host: &str) -> String {
+        let agent = self.agents.iter().find(|(of, _)| of == host);
+        agent.map(|(_, agent)| agent.err()).unwrap_or_default()
+    }
+
     /// Bytes that the twin delivered over a link, both ways.
     pub(crate) fn carried(&self, link: &str) -> u64 {
         let mut command = self.program();

@@ -152,38 +152,32 @@ impl Builder {
 
     pub(super) fn add_path(&mut self, path: Path) -> Result<(), String> {
         self.check_path_name(&path.name)?;
-        self.check_addresses(&path)?;
+        self.check_binding(&path)?;
         self.paths.insert(path.name.clone());
         self.network.paths.push(path);
         Ok(())
     }
 
-    /// Addresses of a path can be bound to, each is at one host, and no two paths have the same two.
-    fn check_addresses(&self, path: &Path) -> Result<(), String> {
-        let Some(addresses) = path.addresses else { return Ok(()) };
-        for ip in addresses {
-            let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
-            if ip.is_unspecified() || ip.is_multicast() || is_broadcast {
-                return Err(format!("addresses: {ip} is not an address of a host"));
-            }
-        }
-        let [near, far] = addresses;
-        if near == far || near.is_ipv4() != far.is_ipv4() {
-            return Err(format!("addresses: {near} and {far}: write two of one family, that of each end"));
-        }
-        for other in &self.network.paths {
-            let Some(theirs) = other.addresses else { continue };
-            let theirs = [(other.from, theirs[0]), (other.to, theirs[1])];
-            let ours = [(path.from, near), (path.to, far)];
-            let elsewhere = |(node, ip): &&(NodeIndex, IpAddr)| theirs.iter().any(|(n, of)| of == ip && n != node);
-            if let Some((_, ip)) = ours.iter().find(elsewhere) {
+    /// What binds a path can, each address is at one host, and no other path between the same hosts is bound by the same.
+    fn check_binding(&self, path: &Path) -> Result<(), String> {
+        check_ends(path)?;
+        for other in self.network.paths.iter().filter(|other| other.is_bound() && path.is_bound()) {
+            let at = |path: &Path| path.addresses.map(|[from, to]| [(path.from, from), (path.to, to)]);
+            let (ours, theirs) = (at(path), at(other));
+            let elsewhere =
+                |(node, ip): &(NodeIndex, IpAddr)| theirs.iter().flatten().any(|(n, of)| of == ip && n != node);
+            if let Some((_, ip)) = ours.iter().flatten().find(|end| elsewhere(end)) {
                 return Err(format!("addresses: path `{}` has {ip} at another host", other.name));
             }
-            if ours.iter().all(|end| theirs.contains(end)) {
-                return Err(format!(
-                    "addresses: path `{}` has the same two: packets take one of them only",
-                    other.name
-                ));
+            let same_hosts = [[path.from, path.to], [path.to, path.from]].contains(&[other.from, other.to]);
+            let same_addresses = match (&ours, &theirs) {
+                (Some(ours), Some(theirs)) => ours.iter().all(|end| theirs.contains(end)),
+                (None, None) => same_hosts,
+                _ => false,
+            };
+            if same_addresses && path.marks == other.marks {
+                let what = if path.marks.is_none() { "addresses" } else { "addresses, dscp, flow_label" };
+                return Err(format!("{what}: path `{}` has the same: packets take one of them only", other.name));
             }
         }
         Ok(())
@@ -192,6 +186,24 @@ impl Builder {
     pub(super) fn node_name(&self, node: NodeIndex) -> &str {
         &self.network.nodes[node].name
     }
+}
+
+/// Packets can be between the addresses of a path, and carry its marks.
+fn check_ends(path: &Path) -> Result<(), String> {
+    let Some([near, far]) = path.addresses else { return Ok(()) };
+    for ip in [near, far] {
+        let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+        if ip.is_unspecified() || ip.is_multicast() || is_broadcast {
+            return Err(format!("addresses: {ip} is not an address of a host"));
+        }
+    }
+    if near == far || near.is_ipv4() != far.is_ipv4() {
+        return Err(format!("addresses: {near} and {far}: write two of one family, that of each end"));
+    }
+    if near.is_ipv4() && path.marks.flow_label.is_some() {
+        return Err(format!("flow_label: packets from {near} have none: write addresses of IPv6, or a dscp"));
+    }
+    Ok(())
 }
 
 fn keys(of: &BTreeMap<String, usize>) -> impl Iterator<Item = &str> {

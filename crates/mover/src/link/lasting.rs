@@ -26,7 +26,7 @@ pub(crate) use self::connection::Io;
 use self::connection::{Arrived, Connection};
 pub(super) use self::pulse::Pulse;
 use super::{LinkError, lost, read, write};
-use crate::session::streams::Way;
+use crate::way::Way;
 
 /// Between two looks at the clock; also how long the other end waits at most to hear what was taken.
 const LOOK: Duration = Duration::from_millis(100);

@@ -1,7 +1,6 @@
 //! Connections for data streams that are made while the session is still asked for: over a far path the round trip of the TCP
 //! handshake passes while the agent answers.
 
-use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use proto::control::Settings;
@@ -10,6 +9,7 @@ use tokio::task::JoinSet;
 
 use super::open::{OpenError, connect};
 use crate::control::tuner::{is_far, least_streams};
+use crate::way::Way;
 
 /// Connections made ahead at most: what a session over a far path has at least, and no more than are opened at once.
 pub const AHEAD_MAX: u16 = 8;
@@ -17,33 +17,31 @@ pub const AHEAD_MAX: u16 = 8;
 /// One connection, for the stream and the way that it was made for. Given up when it is dropped.
 pub struct Ahead {
     id: u16,
-    to: SocketAddr,
-    bind: Option<IpAddr>,
+    way: Way,
     connecting: JoinSet<Result<TcpStream, OpenError>>,
 }
 
 impl Ahead {
-    /// Begins to connect for the first streams of a session that takes these addresses in turn; for none over a short path,
+    /// Begins to connect for the first streams of a session that takes these ways in turn; for none over a short path,
     /// where nothing is won.
     ///
     /// # Panics
     /// If called outside a tokio runtime.
     #[must_use]
-    pub fn dial(to: &[SocketAddr], from: &[IpAddr], settings: &Settings, rtt: Option<Duration>) -> Vec<Ahead> {
+    pub fn dial(ways: &[Way], settings: &Settings, rtt: Option<Duration>) -> Vec<Ahead> {
         let count = if is_far(rtt) { least_streams(rtt).min(settings.streams_max).min(AHEAD_MAX) } else { 0 };
-        let ways = (0..to.len()).map(|n| (to[n], (!from.is_empty()).then(|| from[n % from.len()]))).cycle();
-        let begin = |(id, (to, bind)): (u16, (SocketAddr, Option<IpAddr>))| {
+        let begin = |(id, &way): (u16, &Way)| {
             let settings = settings.clone();
             let mut connecting = JoinSet::new();
-            connecting.spawn(async move { connect(to, bind, &settings, id).await });
-            Ahead { id, to, bind, connecting }
+            connecting.spawn(async move { connect(way, &settings, id).await });
+            Ahead { id, way, connecting }
         };
-        (0..count).zip(ways).map(begin).collect()
+        (0..count).zip(ways.iter().cycle()).map(begin).collect()
     }
 
     /// Takes the connection that was made for a stream out of those there are.
-    pub fn take(all: &mut Vec<Ahead>, id: u16, to: SocketAddr, bind: Option<IpAddr>) -> Option<Ahead> {
-        let n = all.iter().position(|one| (one.id, one.to, one.bind) == (id, to, bind))?;
+    pub fn take(all: &mut Vec<Ahead>, id: u16, way: Way) -> Option<Ahead> {
+        let n = all.iter().position(|one| (one.id, one.way) == (id, way))?;
         Some(all.swap_remove(n))
     }
 
@@ -55,6 +53,8 @@ impl Ahead {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use proto::hello::{HELLO, SessionKey};
     use tokio::io::AsyncReadExt;
 
@@ -66,30 +66,30 @@ mod tests {
     #[tokio::test]
     async fn far_streams_are_dialled_over_their_addresses_in_turn() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let here = listener.local_addr().unwrap();
-        let nowhere = SocketAddr::from(([127, 0, 0, 1], 1));
+        let here = Way::to(listener.local_addr().unwrap());
+        let nowhere = Way::to(SocketAddr::from(([127, 0, 0, 1], 1)));
         let settings = Settings { streams_max: 3, ..plain_settings() };
-        let mut ahead = Ahead::dial(&[here, nowhere], &[], &settings, FAR);
+        let mut ahead = Ahead::dial(&[here, nowhere], &settings, FAR);
         assert_eq!(ahead.len(), 3, "no more than the session may have");
-        assert!(Ahead::take(&mut ahead, 1, here, None).is_none(), "the second stream goes over the second address");
-        let first = Ahead::take(&mut ahead, 0, here, None).unwrap().connected().await;
-        assert_eq!(first.unwrap().peer_addr().unwrap(), here);
-        assert!(Ahead::take(&mut ahead, 0, here, None).is_none(), "once");
-        assert!(Ahead::take(&mut ahead, 1, nowhere, None).unwrap().connected().await.is_none());
-        assert!(Ahead::take(&mut ahead, 2, here, None).is_some());
+        assert!(Ahead::take(&mut ahead, 1, here).is_none(), "the second stream goes over the second address");
+        let first = Ahead::take(&mut ahead, 0, here).unwrap().connected().await;
+        assert_eq!(first.unwrap().peer_addr().unwrap(), here.to);
+        assert!(Ahead::take(&mut ahead, 0, here).is_none(), "once");
+        assert!(Ahead::take(&mut ahead, 1, nowhere).unwrap().connected().await.is_none());
+        assert!(Ahead::take(&mut ahead, 2, here).is_some());
     }
 
     /// Opens stream 0 of a session over a connection made ahead, which the accepting end may have closed; gives how many
     /// connections it took.
     async fn opened_ahead(closed: bool) -> usize {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let here = listener.local_addr().unwrap();
+        let here = Way::to(listener.local_addr().unwrap());
         let settings = Settings { streams_max: 1, ..plain_settings() };
-        let mut ahead = Ahead::dial(&[here], &[], &settings, FAR);
+        let mut ahead = Ahead::dial(&[here], &settings, FAR);
         let (mut made, mut connections) = (listener.accept().await.unwrap().0, 1);
         let (session, key) = ([3; 16], SessionKey([2; 32]));
-        let ahead = Ahead::take(&mut ahead, 0, here, None);
-        let dialling = dial(here, None, &settings, session, key.clone(), 0, ahead);
+        let ahead = Ahead::take(&mut ahead, 0, here);
+        let dialling = dial(here, &settings, session, key.clone(), 0, ahead);
         let accepting = async {
             if closed {
                 drop(made);
@@ -113,10 +113,10 @@ mod tests {
     #[tokio::test]
     async fn near_streams_and_those_without_an_address_are_not() {
         let settings = Settings { streams_max: 16, ..plain_settings() };
-        let here = [SocketAddr::from(([127, 0, 0, 1], 1))];
-        assert!(Ahead::dial(&here, &[], &settings, Some(Duration::from_millis(1))).is_empty());
-        assert!(Ahead::dial(&here, &[], &settings, None).is_empty());
-        assert!(Ahead::dial(&[], &[], &settings, FAR).is_empty());
-        assert_eq!(Ahead::dial(&here, &[], &settings, FAR).len(), usize::from(AHEAD_MAX));
+        let here = [Way::to(SocketAddr::from(([127, 0, 0, 1], 1)))];
+        assert!(Ahead::dial(&here, &settings, Some(Duration::from_millis(1))).is_empty());
+        assert!(Ahead::dial(&here, &settings, None).is_empty());
+        assert!(Ahead::dial(&[], &settings, FAR).is_empty());
+        assert_eq!(Ahead::dial(&here, &settings, FAR).len(), usize::from(AHEAD_MAX));
     }
 }

@@ -1,6 +1,6 @@
 //! Opening data streams: connecting, the three messages, the socket's options.
 
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::Opened;
 use super::ahead::Ahead;
 use crate::control::tuner::is_far;
+use crate::way::Way;
 use sys::socket::Keepalive;
 
 /// How long opening may take.
@@ -55,26 +56,24 @@ impl OpenError {
     }
 }
 
-/// Connects a TCP socket with the options that must be set before; `stream` numbers it for its flow label.
+/// Connects a TCP socket with the options that must be set before; `stream` numbers it for its flow label. Marks of the way go before
+/// those of the settings.
 ///
 /// # Errors
 /// When the address cannot be reached within [`OPEN_TIMEOUT`] or an option is refused.
-pub async fn connect(
-    to: SocketAddr,
-    bind: Option<IpAddr>,
-    settings: &Settings,
-    stream: u16,
-) -> Result<tokio::net::TcpStream, OpenError> {
+pub async fn connect(way: Way, settings: &Settings, stream: u16) -> Result<tokio::net::TcpStream, OpenError> {
+    let Way { to, from, marks } = way;
     let failed = |e| OpenError::Connect(to, e);
     let socket =
         if to.is_ipv4() { tokio::net::TcpSocket::new_v4() } else { tokio::net::TcpSocket::new_v6() }.map_err(failed)?;
-    if let Some(ip) = bind.filter(|ip| ip.is_ipv4() == to.is_ipv4()) {
+    if let Some(ip) = from.filter(|ip| ip.is_ipv4() == to.is_ipv4()) {
         socket.bind(SocketAddr::new(ip, 0)).map_err(failed)?;
     }
-    if let Some(dscp) = settings.dscp {
+    if let Some(dscp) = marks.dscp.or(settings.dscp) {
         sys::socket::set_dscp(socket.as_fd(), dscp).map_err(failed)?;
     }
-    let labelled = match (to, settings.flow_label.map(|label| label.of_stream(stream))) {
+    let label = marks.flow_label.or_else(|| settings.flow_label.map(|label| label.of_stream(stream)));
+    let labelled = match (to, label) {
         (SocketAddr::V6(mut to), Some(label)) => {
             sys::socket::set_flow_label(socket.as_fd(), to, label).map_err(failed)?;
             // This socket's address takes it as it stands in the packet, that of `sys` in host order.
@@ -95,8 +94,7 @@ pub async fn connect(
 /// # Errors
 /// When the other end cannot be reached, refuses, or does not hold the key.
 pub async fn dial(
-    to: SocketAddr,
-    bind: Option<IpAddr>,
+    way: Way,
     settings: &Settings,
     session: SessionId,
     key: SessionKey,
@@ -108,12 +106,12 @@ pub async fn dial(
         None => None,
     };
     if let Some(stream) = made {
-        match shake(stream, to, session, key.clone(), id).await {
+        match shake(stream, way.to, session, key.clone(), id).await {
             Err(OpenError::Io(error)) => tracing::debug!(%error, "a connection that was made ahead is of no use"),
             opened => return opened,
         }
     }
-    shake(connect(to, bind, settings, id).await?, to, session, key, id).await
+    shake(connect(way, settings, id).await?, way.to, session, key, id).await
 }
 
 /// The three messages, from the connecting end.

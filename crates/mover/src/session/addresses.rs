@@ -1,7 +1,8 @@
 //! The addresses of the other end: which are good, and which is next.
 
-use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
+
+use crate::way::Way;
 
 /// Between two attempts on an address that is bad.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
@@ -11,8 +12,7 @@ const MOVE: Duration = Duration::from_millis(500);
 /// One way to the other end.
 #[derive(Debug)]
 struct Address {
-    to: SocketAddr,
-    from: Option<IpAddr>,
+    way: Way,
     /// When it may be tried again, if it is bad.
     bad_until: Option<Instant>,
     /// Streams that are open over it.
@@ -33,18 +33,15 @@ pub(super) struct Addresses {
 }
 
 impl Addresses {
-    /// Addresses of the other end, in the order of liking, and from where each is reached (in turn; none for the kernel's
-    /// choice). They are used all, or `in_order`: the first that is good.
-    pub(super) fn new(to: &[SocketAddr], from: &[IpAddr], in_order: bool) -> Addresses {
-        let from = |n: usize| (!from.is_empty()).then(|| from[n % from.len()]);
-        let address =
-            |(n, &to): (usize, _)| Address { to, from: from(n), bad_until: None, open: 0, pending: 0, rank: n as i64 };
+    /// Ways to the other end, in the order of liking. They are used all, or `in_order`: the first that is good.
+    pub(super) fn new(to: &[Way], in_order: bool) -> Addresses {
+        let address = |(n, &way): (usize, _)| Address { way, bad_until: None, open: 0, pending: 0, rank: n as i64 };
         Addresses { all: to.iter().enumerate().map(address).collect(), moved: Instant::now(), in_order }
     }
 
     /// An address goes before all others; its place, if it is one of them. Others that are cut since `cut` are bad.
-    pub(super) fn prefer(&mut self, (to, from): (SocketAddr, Option<IpAddr>), cut: Option<Instant>) -> Option<usize> {
-        let first = self.all.iter().position(|a| a.to == to && (from.is_none() || a.from == from))?;
+    pub(super) fn prefer(&mut self, to: Way, cut: Option<Instant>) -> Option<usize> {
+        let first = self.all.iter().position(|a| a.way.is(&to))?;
         self.all[first].rank = self.all.iter().map(|a| a.rank).min()? - 1;
         self.all[first].bad_until = None;
         if let Some(now) = cut {
@@ -61,7 +58,7 @@ impl Addresses {
 
     /// Where the next stream goes, for a session that has `missing` streams less than it wants: the good address with the
     /// fewest, or a bad one whose time to be tried has come. The latter also when nothing is missing.
-    pub(super) fn next(&mut self, now: Instant, missing: bool) -> Option<(usize, SocketAddr, Option<IpAddr>)> {
+    pub(super) fn next(&mut self, now: Instant, missing: bool) -> Option<(usize, Way)> {
         // In order, what is liked less than what is good need not be tried.
         let least = self.best().filter(|_| self.in_order).map_or(i64::MAX, |best| best.rank);
         let due = |a: &Address| a.rank < least && a.bad_until.is_some_and(|until| until <= now) && a.pending == 0;
@@ -72,7 +69,7 @@ impl Addresses {
         let n = tried.or_else(|| good.min_by_key(|(_, a)| liking(a)).map(|(n, _)| n))?;
         let address = &mut self.all[n];
         address.pending += 1;
-        Some((n, address.to, address.from))
+        Some((n, address.way))
     }
 
     /// A stream over an address was opened: it is good.
@@ -134,15 +131,18 @@ impl Addresses {
 mod tests {
     use super::*;
 
+    /// Ways to three addresses.
+    fn ways() -> Vec<Way> {
+        (1..=3).map(|n| Way::to(([10, 0, 0, n], 4810).into())).collect()
+    }
+
     fn three() -> Addresses {
-        let to: Vec<SocketAddr> = (1..=3).map(|n| SocketAddr::from(([10, 0, 0, n], 4810))).collect();
-        Addresses::new(&to, &[], false)
+        Addresses::new(&ways(), false)
     }
 
     #[test]
     fn in_order_the_first_good_one_is_used_and_gets_its_streams_back() {
-        let to: Vec<SocketAddr> = (1..=3).map(|n| SocketAddr::from(([10, 0, 0, n], 4810))).collect();
-        let (mut addresses, now) = (Addresses::new(&to, &[], true), Instant::now());
+        let (mut addresses, now) = (Addresses::new(&ways(), true), Instant::now());
         assert_eq!((0..3).map(|_| open(&mut addresses, now)).collect::<Vec<_>>(), [0, 0, 0]);
         assert!(addresses.crowded(now + MOVE).is_none());
         // The first is found dead: its streams come back over the second, and it alone is tried again.
@@ -156,18 +156,28 @@ mod tests {
 
     #[test]
     fn a_path_that_is_said_to_be_cut_is_left_for_the_one_that_is_named() {
-        let to: Vec<SocketAddr> = (1..=3).map(|n| SocketAddr::from(([10, 0, 0, n], 4810))).collect();
-        let (mut addresses, now) = (Addresses::new(&to, &[], true), Instant::now());
+        let to = ways();
+        let (mut addresses, now) = (Addresses::new(&to, true), Instant::now());
         assert_eq!(open(&mut addresses, now), 0);
-        assert_eq!(addresses.prefer((to[2], None), Some(now)), Some(2));
+        assert_eq!(addresses.prefer(to[2], Some(now)), Some(2));
         assert!(addresses.is_bad(0) && !addresses.is_bad(1));
         assert_eq!(open(&mut addresses, now), 2);
         let later = now + RETRY;
         assert!(addresses.next(later, false).is_none(), "what is liked less is not tried while the best is good");
         addresses.closed(2, Some(RETRY), later);
         assert_eq!(addresses.next(later, true).map(|(n, ..)| n), Some(0), "the next in order, whose time has come");
-        assert_eq!(addresses.prefer((to[0], None), None), Some(0));
-        assert_eq!(addresses.prefer(("192.0.2.1:1".parse().unwrap(), None), None), None);
+        assert_eq!(addresses.prefer(to[0], None), Some(0));
+        assert_eq!(addresses.prefer(Way::to("192.0.2.1:1".parse().unwrap()), None), None);
+    }
+
+    #[test]
+    fn paths_between_the_same_addresses_are_told_by_their_marks() {
+        let marked = |dscp| Way { marks: units::Marks { dscp: Some(dscp), flow_label: None }, ..ways()[0] };
+        let (mut addresses, now) = (Addresses::new(&[marked(18), marked(20)], true), Instant::now());
+        assert_eq!(open(&mut addresses, now), 0);
+        assert_eq!(addresses.prefer(marked(20), Some(now)), Some(1));
+        assert_eq!(addresses.next(now, true), Some((1, marked(20))));
+        assert_eq!(addresses.prefer(ways()[0], None), None, "none of them goes without a mark");
     }
 
     fn open(addresses: &mut Addresses, now: Instant) -> usize {

@@ -73,15 +73,16 @@ impl Drop for Auto {
     }
 }
 
-/// A path is told by the far end's address, by what a byte costs, and by its round trip, to a factor of two: one that goes
+/// A path is told by the far end's address and by its marks, by what a byte costs, and by its round trip, to a factor of two: one that goes
 /// another way to the same place is another path.
 fn known_path(context: &Context) -> Option<KnownPath> {
     let Ways::Dial { to, .. } = &context.ways else { return None };
-    let address = to.first()?;
+    let way = to.first()?;
+    let marks = if way.marks.is_none() { String::new() } else { format!(" {}", way.marks) };
     let file = context.limits.paths_file.clone()?;
     let rtt_ms = context.rtt.unwrap_or_default().as_millis();
     let about = rtt_ms.checked_ilog2().map_or(0, |log| 1u64 << log);
-    Some(KnownPath::new(file, format!("{} {} {about}ms", address.ip(), words(context.settings.protection))))
+    Some(KnownPath::new(file, format!("{}{marks} {} {about}ms", way.to.ip(), words(context.settings.protection))))
 }
 
 fn words(protection: Protection) -> &'static str {

@@ -496,9 +496,9 @@ impl Session {
                 self.receiving.as_mut().expect("receives until shutdown").set_streams(n);
                 self.wire.link.send(Control::SetStreams(n)).await;
             }
-            Steer::Path { to, from, is_cut } => {
-                self.wire.link.prefer((to, from));
-                self.receiving.as_mut().expect("receives until shutdown").prefer((to, from), is_cut);
+            Steer::Path { to, is_cut } => {
+                self.wire.link.prefer(to);
+                self.receiving.as_mut().expect("receives until shutdown").prefer(to, is_cut);
             }
             Steer::Stop => return Err(SessionError::Stopped),
         }

@@ -118,9 +118,9 @@ async fn send_until(
             change = steered(&mut steer) => match change {
                 Steer::Rate(rate) => sending.set_rate(rate),
                 Steer::Streams(n) => sending.set_streams(n),
-                Steer::Path { to, from, is_cut } => {
-                    wire.link.prefer((to, from));
-                    sending.prefer((to, from), is_cut);
+                Steer::Path { to, is_cut } => {
+                    wire.link.prefer(to);
+                    sending.prefer(to, is_cut);
                 }
                 Steer::Stop => return Ok(()),
             },
@@ -238,9 +238,9 @@ async fn receive_until(
                     receiving.set_streams(n);
                     wire.link.send(Control::SetStreams(n)).await;
                 }
-                Steer::Path { to, from, is_cut } => {
-                    wire.link.prefer((to, from));
-                    receiving.prefer((to, from), is_cut);
+                Steer::Path { to, is_cut } => {
+                    wire.link.prefer(to);
+                    receiving.prefer(to, is_cut);
                 }
                 Steer::Stop => return Ok(()),
             },

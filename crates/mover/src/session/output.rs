@@ -292,9 +292,9 @@ impl Session {
                 self.receiving.set_streams(n);
                 self.wire.link.send(Control::SetStreams(n)).await;
             }
-            Steer::Path { to, from, is_cut } => {
-                self.wire.link.prefer((to, from));
-                self.receiving.prefer((to, from), is_cut);
+            Steer::Path { to, is_cut } => {
+                self.wire.link.prefer(to);
+                self.receiving.prefer(to, is_cut);
             }
             Steer::Stop => return Err(SessionError::Stopped),
         }

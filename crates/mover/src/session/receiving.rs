@@ -11,13 +11,14 @@ use sys::poll::Waker;
 use tokio::sync::mpsc;
 
 use super::auto::Auto;
-use super::streams::{Streams, Way, Ways};
+use super::streams::{Streams, Ways};
 use super::{Context, NEWS_MAX, SessionError, Wire};
 use crate::control::attribution::Limit;
 use crate::frame::{Frame, Pool};
 use crate::net::receiver::{RecvThread, Shared};
 use crate::net::{NetEvent, NetStats, Opened};
 use crate::report::{LOOK_MIN, Load, Outlook};
+use crate::way::Way;
 
 /// Threads and streams of a receiving end.
 pub struct Receiving {

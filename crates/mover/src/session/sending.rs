@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use units::Rate;
 
 use super::auto::Auto;
-use super::streams::{Sample, Streams, Way, Ways};
+use super::streams::{Sample, Streams, Ways};
 use super::{Context, NEWS_MAX, SessionError, TICK, Wire};
 use crate::control::congestion::{self, Losses};
 use crate::control::pace::{Pacer, Reading};
@@ -25,6 +25,7 @@ use crate::net::test_data::TestData;
 use crate::net::tune::{self, Choice};
 use crate::net::{NetEvent, NetStats, Opened};
 use crate::report::{Outlook, SendSecond};
+use crate::way::Way;
 
 /// Between two readings of the sockets for the pacer.
 const PACE: Duration = Duration::from_millis(50);
@@ -227,7 +228,7 @@ impl Sending {
     /// said what they have to say.
     pub fn prefer(&mut self, to: Way, is_cut: bool) {
         for id in self.streams.prefer(to, is_cut) {
-            tracing::debug!(stream = id, to = %to.0, is_cut, "leaves for the address that goes first");
+            tracing::debug!(stream = id, to = %to.to, marks = %to.marks, is_cut, "leaves for the address that goes first");
             if is_cut && self.streams.leave(id) {
                 self.threads.iter().for_each(|t| t.abandon(id));
                 self.left.push(id);

@@ -609,9 +609,9 @@ impl Session {
         match change {
             Steer::Rate(rate) => self.sending.set_rate(rate),
             Steer::Streams(n) => self.sending.set_streams(n),
-            Steer::Path { to, from, is_cut } => {
-                self.wire.link.prefer((to, from));
-                self.sending.prefer((to, from), is_cut);
+            Steer::Path { to, is_cut } => {
+                self.wire.link.prefer(to);
+                self.sending.prefer(to, is_cut);
             }
             Steer::Stop => self.draining = Some(Instant::now()),
         }

@@ -1,7 +1,7 @@
 //! The data streams of a session: opened, counted, watched, replaced.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use super::addresses::{Addresses, RETRY};
 use crate::net::Opened;
 use crate::net::ahead::Ahead;
 use crate::net::open::{OPEN_TIMEOUT, OpenError, dial};
+use crate::way::Way;
 
 /// Streams being opened at once.
 const PENDING_MAX: usize = 8;
@@ -25,20 +26,15 @@ const FAILURES_MAX: u32 = 6;
 /// second, and one that is sent after the address has come back is answered.
 const TRIAL: Duration = Duration::from_millis(2500);
 
-/// An address of the other end, and from which of ours it is reached, where that matters.
-pub type Way = (SocketAddr, Option<IpAddr>);
-
 /// How streams come to a session.
 pub enum Ways {
-    /// This end connects, to these addresses in turn, from these.
+    /// This end connects, over these ways.
     Dial {
-        /// Addresses of the other end.
-        to: Vec<SocketAddr>,
-        /// Addresses of this end; empty for the kernel's choice.
-        from: Vec<IpAddr>,
+        /// To the other end.
+        to: Vec<Way>,
         /// Connections that were made ahead for the first streams.
         ahead: Vec<Ahead>,
-        /// The addresses are liked in their order; else all are used.
+        /// The ways are liked in their order; else all are used.
         in_order: bool,
     },
     /// The other end connects; the accepting port hands them on.
@@ -49,7 +45,7 @@ impl Ways {
     /// No way: what stands where one was taken from.
     #[must_use]
     pub fn nowhere() -> Ways {
-        Ways::Dial { to: Vec::new(), from: Vec::new(), ahead: Vec::new(), in_order: false }
+        Ways::Dial { to: Vec::new(), ahead: Vec::new(), in_order: false }
     }
 }
 
@@ -166,7 +162,7 @@ impl Streams {
     pub fn new(ways: Ways, session: SessionId, key: SessionKey, settings: Settings, wanted: u16) -> Streams {
         let (arrive, arrivals) = mpsc::channel(PENDING_MAX);
         let (source, ahead) = match ways {
-            Ways::Dial { to, from, ahead, in_order } => (Source::Dial(Addresses::new(&to, &from, in_order)), ahead),
+            Ways::Dial { to, ahead, in_order } => (Source::Dial(Addresses::new(&to, in_order)), ahead),
             Ways::Wait(arrivals) => (Source::Wait(arrivals), Vec::new()),
         };
         Streams {
@@ -249,18 +245,17 @@ impl Streams {
         while self.pending < PENDING_MAX {
             let alive = self.live.values().filter(|live| !live.stalled).count();
             let missing = alive + self.pending < usize::from(self.wanted);
-            let Some((way, address, bind)) = addresses.next(now, missing) else { break };
-            let patience = if addresses.is_bad(way) { TRIAL } else { OPEN_TIMEOUT };
+            let Some((n, way)) = addresses.next(now, missing) else { break };
+            let patience = if addresses.is_bad(n) { TRIAL } else { OPEN_TIMEOUT };
             let id = self.next_id;
             self.next_id = self.next_id.wrapping_add(1);
             let (session, key, settings, arrive) =
                 (self.session, self.key.clone(), self.settings.clone(), self.arrive.clone());
-            let ahead = Ahead::take(&mut self.ahead, id, address, bind);
+            let ahead = Ahead::take(&mut self.ahead, id, way);
             self.pending += 1;
             tokio::spawn(async move {
-                let opened =
-                    tokio::time::timeout(patience, dial(address, bind, &settings, session, key, id, ahead)).await;
-                let _ = arrive.send((way, opened.unwrap_or(Err(OpenError::Timeout(address))))).await;
+                let opened = tokio::time::timeout(patience, dial(way, &settings, session, key, id, ahead)).await;
+                let _ = arrive.send((n, opened.unwrap_or(Err(OpenError::Timeout(way.to))))).await;
             });
         }
         self.ahead.clear();

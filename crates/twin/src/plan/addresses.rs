@@ -1,6 +1,7 @@
 //! Who has which address.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use model::network::{Link, Network};
 
@@ -41,10 +42,59 @@ pub(super) fn node(index: usize) -> Address {
     numbered(NODES, index + 1, Some((1, index + 1)))
 }
 
-/// The address of an end, 0 or 1, of a named path.
-pub(super) fn path(network: &Network, index: usize, end: usize) -> Address {
-    let v6 = network.paths[index].links.iter().all(|&link| carries_v6(&network.links[link]));
-    numbered(PATHS, index * 256 + end + 1, v6.then_some((2, (index << 16) + end + 1)))
+/// The addresses of named paths: each has its own, but those between the same hosts that only marks tell apart share them.
+#[derive(Debug)]
+pub(super) struct PathEnds(Vec<Ends>);
+
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    /// The first path that has these addresses.
+    first: usize,
+    /// It begins where that one ends.
+    is_turned: bool,
+    /// All paths that have these addresses carry IPv6.
+    has_v6: bool,
+    /// What packets between these addresses do that have no mark follows from this path.
+    is_plain: bool,
+}
+
+/// Hosts, the lower first, and the addresses in the description, in their order: paths that have these alike differ in marks.
+type Between = ([usize; 2], Option<[IpAddr; 2]>);
+
+impl PathEnds {
+    pub(super) fn of(network: &Network) -> PathEnds {
+        let mut groups: BTreeMap<Between, Vec<usize>> = BTreeMap::new();
+        let mut ends = Vec::with_capacity(network.paths.len());
+        for (index, path) in network.paths.iter().enumerate() {
+            let has_v6 = path.links.iter().all(|&link| carries_v6(&network.links[link]));
+            ends.push(Ends { first: index, is_turned: false, has_v6, is_plain: true });
+            if path.is_bound() {
+                let low = path.from.min(path.to);
+                groups.entry(([low, path.from.max(path.to)], path.addresses_from(low))).or_default().push(index);
+            }
+        }
+        for group in groups.into_values() {
+            let (first, has_v6) = (group[0], group.iter().all(|index| ends[*index].has_v6));
+            let plain = group.iter().copied().find(|index| network.paths[*index].marks.is_none()).unwrap_or(first);
+            for index in group {
+                let is_turned = network.paths[index].from != network.paths[first].from;
+                ends[index] = Ends { first, is_turned, has_v6, is_plain: index == plain };
+            }
+        }
+        PathEnds(ends)
+    }
+
+    /// The address of an end, 0 or 1, of a path.
+    pub(super) fn address(&self, index: usize, end: usize) -> Address {
+        let Ends { first, is_turned, has_v6, .. } = self.0[index];
+        let end = if is_turned { 1 - end } else { end };
+        numbered(PATHS, first * 256 + end + 1, has_v6.then_some((2, (first << 16) + end + 1)))
+    }
+
+    /// Whether packets without a mark follow this path, or have their way from its ends at least.
+    pub(super) fn is_plain(&self, index: usize) -> bool {
+        self.0[index].is_plain
+    }
 }
 
 /// The address of an end, 0 or 1, of a link.

@@ -1,18 +1,19 @@
 //! What is to be said to a namespace.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use model::network::{Network, NodeIndex, NodeKind};
 
 use super::routes::Route;
-use super::{Address, LinkEnd, LinkPlan, addresses};
+use super::{Address, LinkEnd, LinkPlan, PathAddress, addresses};
 
 /// Packets that wait in a TUN device for the emulator to read them: enough that the device drops none, since the link's
 /// own queue is what drops.
 const TUN_QUEUE: u32 = 10_000;
 
 /// Files beneath `/proc/sys` and their values.
-pub(super) fn sysctls(kind: NodeKind) -> Vec<(String, String)> {
+pub(super) fn sysctls(network: &Network, kind: NodeKind) -> Vec<(String, String)> {
     let forward = if kind == NodeKind::Router { "1" } else { "0" };
     let settings = [
         ("net/ipv4/ip_forward", forward),
@@ -36,14 +37,22 @@ pub(super) fn sysctls(kind: NodeKind) -> Vec<(String, String)> {
         // What one test finds out must not change the next.
         ("net/ipv4/tcp_no_metrics_save", "1"),
     ];
-    settings.map(|(file, value)| (file.to_owned(), value.to_owned())).to_vec()
+    // Answers carry the marks of questions, so that they come back along a path that is bound by them.
+    let reflect = [("net/ipv4/tcp_reflect_tos", "1"), ("net/ipv6/flowlabel_reflect", "1")];
+    let is_marked = network.paths.iter().any(|path| !path.marks.is_none());
+    let all = settings.into_iter().chain(reflect.into_iter().filter(|_| is_marked));
+    all.map(|(file, value)| (file.to_owned(), value.to_owned())).collect()
 }
 
 /// Lines for `ip -batch -`: addresses and devices, then routes.
-pub(super) fn lines(network: &Network, links: &[LinkPlan], node: NodeIndex, routes: &[Route]) -> Vec<String> {
+pub(super) fn lines(links: &[LinkPlan], node: NodeIndex, ends: &[PathAddress], routes: &[Route]) -> Vec<String> {
     let mut lines = vec!["link set dev lo up".to_owned()];
-    let own = [addresses::node(node)].into_iter();
-    for address in own.chain(super::path_addresses(network, node).into_iter().map(|end| end.address)) {
+    let mut own = vec![addresses::node(node)];
+    own.extend(ends.iter().map(|end| end.address));
+    // Paths that differ in marks only have the same.
+    let mut seen = BTreeSet::new();
+    own.retain(|address| seen.insert(*address));
+    for address in own {
         lines.extend(add_address(address, (32, 128), "lo"));
     }
     for link in links {
@@ -86,6 +95,7 @@ fn add_route(link: &LinkPlan, node: NodeIndex, route: &Route) -> String {
         IpAddr::V4(_) => IpAddr::V4(far.v4),
         IpAddr::V6(_) => IpAddr::V6(far.v6.expect("routes of IPv6 use only links that carry it")),
     };
-    let Route { to, source, .. } = route;
-    format!("route add {to} via {gateway} dev {} src {source}", end.device)
+    let Route { to, source, table, .. } = route;
+    let table = table.map_or_else(String::new, |table| format!(" table {table}"));
+    format!("route add {to} via {gateway} dev {} src {source}{table}", end.device)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use model::network::{Jitter, Loss, Network, NodeIndex, NodeKind, Path, Probability, QueueLimit};
 use proptest::prelude::*;
-use units::Rate;
+use units::{Marks, Rate};
 
 use super::{Plan, PlanError};
 use walk::{Walk, Walker, add_path, network};
@@ -102,8 +102,13 @@ fn paths_are_followed(network: &Network, plan: &Plan) {
         });
         let back: Vec<usize> = path.links.iter().rev().copied().collect();
         for (near, far) in ends[0].iter().zip(ends[1].iter()) {
-            assert_eq!(walker.walk(path.from, far), Some(Walk { links: path.links.clone(), source: near }));
-            assert_eq!(walker.walk(path.to, near), Some(Walk { links: back.clone(), source: far }));
+            let there = walker.walk_marked(path.from, near, far, path.marks);
+            assert_eq!(there, Some(Walk { links: path.links.clone(), source: near }));
+            let home = walker.walk_marked(path.to, far, near, path.marks);
+            assert_eq!(home, Some(Walk { links: back.clone(), source: far }));
+            if path.marks.is_none() {
+                assert_eq!(walker.walk(path.from, far), there, "nothing else is looked at");
+            }
         }
     }
 }
@@ -202,7 +207,9 @@ fn networks() -> impl Strategy<Value = Network> {
                     nodes.push(other);
                 }
             }
-            let path = Path { name: format!("p{index}"), from, to: nodes[nodes.len() - 1], links, addresses: None };
+            let (name, to) = (format!("p{index}"), nodes[nodes.len() - 1]);
+            let marks = Marks { dscp: (index % 3 > 0).then_some(1 + index as u8), flow_label: None };
+            let path = Path { name, from, to, links, addresses: None, marks };
             network.paths.push(path);
         }
         network
@@ -234,6 +241,44 @@ proptest! {
         }
         paths_are_followed(&network, &plan);
     }
+}
+
+#[test]
+fn paths_that_only_marks_tell_apart_share_their_addresses() {
+    let mut network = two_links();
+    network.name = "two".to_owned();
+    let marks = |dscp, flow_label| Marks { dscp, flow_label };
+    // `low` from far to two, `high` and `straight` back.
+    network.paths[0].marks = marks(Some(18), None);
+    network.paths[1].marks = marks(Some(18), Some(0x12345));
+    network.paths[2].marks = marks(None, Some(7));
+    let plan = plan(&network);
+    let walker = Walker::new(&plan);
+    let node = |name: &str| network.nodes.iter().position(|node| node.name == name).unwrap();
+    let (two, far) = (node("h-two"), node("h-far"));
+    let address = |node: NodeIndex| {
+        let all: BTreeSet<_> = plan.nodes[node].path_addresses.iter().map(|end| end.address).collect();
+        assert_eq!(all.len(), 1, "{all:?}");
+        all.into_iter().next().unwrap()
+    };
+    let (near, beyond) = (address(two), address(far));
+    let v6 = |marks| walker.walk_marked(two, near.v6.unwrap().into(), beyond.v6.unwrap().into(), marks).unwrap().links;
+    let back = |path: usize| -> Vec<usize> { network.paths[path].links.iter().rev().copied().collect() };
+    assert_eq!(v6(marks(Some(18), Some(9))), back(0), "a label of nobody's: the code point is looked at");
+    assert_eq!(v6(marks(Some(18), Some(0x12345))), network.paths[1].links, "two marks go before one");
+    assert_eq!(v6(marks(Some(1), Some(7))), network.paths[2].links);
+    let usual = walker.walk(two, plan.nodes[far].address.v4.into()).unwrap().links;
+    assert_eq!(v6(Marks::NONE), usual);
+    let v4 = walker.walk_marked(two, near.v4.into(), beyond.v4.into(), marks(Some(18), Some(0x12345)));
+    assert_eq!(v4.unwrap().links, back(0), "IPv4 has no labels");
+
+    let addressed = super::addressed(&network);
+    assert!(addressed.paths[0].addresses.unwrap()[0].is_ipv4() && addressed.paths[1].addresses.unwrap()[0].is_ipv6());
+    assert_eq!(Network::from_toml(&addressed.to_toml(), "again.toml").unwrap().paths, addressed.paths);
+    assert!(plan.etc_hosts().lines().filter(|line| line.ends_with("h-two.high")).count() == 2);
+    network.links[5].mtu = 576;
+    let refused = Plan::new(&network, "t").unwrap_err().to_string();
+    assert!(refused.starts_with("path `high`: it has a flow label"), "{refused}");
 }
 
 #[test]
@@ -406,7 +451,7 @@ fn as_many_nodes_as_there_may_be() {
 fn addresses_stay_apart_to_the_last() {
     let last = [
         super::addresses::node(999).v4,
-        super::addresses::path(&members(), 0, 0).v4,
+        super::addresses::PathEnds::of(&members()).address(0, 0).v4,
         super::addresses::link(0, &pair().links[0], 0).v4,
         super::addresses::link(65_535, &pair().links[0], 1).v4,
     ];

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use api::Name;
 use api::agent::{Cause, FromAgent, How, LeaseFor, List, Prepare, Role, ToAgent};
 
+use units::Marks;
+
 use super::mock::{Agent, Mock, Running, lease, name, order, soon};
 use super::{FAST, names, tree};
 use crate::Site;
@@ -293,6 +295,10 @@ impl Draw {
                 };
                 if self.below(3) == 0 {
                     run.bind = vec!["192.0.2.1".parse().expect("an address"); self.below(40)];
+                }
+                if self.below(3) == 0 {
+                    let marks = Marks { dscp: Some(self.below(256) as u8), flow_label: Some(self.0 as u32) };
+                    (run.in_order, run.marks) = (self.below(2) == 0, vec![marks; self.below(3)]);
                 }
                 if self.below(4) == 0 {
                     run.addresses.clear();

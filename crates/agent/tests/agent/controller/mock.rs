@@ -288,6 +288,7 @@ pub(super) fn order(
         other: "the other host".into(),
         bind: Vec::new(),
         in_order: false,
+        marks: Vec::new(),
         names,
         how: How { protect: "integrity".into(), overwrite: "changed".into(), ..How::default() },
         lease,

@@ -58,6 +58,10 @@ async fn topology(what: TopologyWhat, controller: &Controller) -> Result<u8> {
             let links: Vec<Link> = controller.get("/api/v1/links").await?;
             tell(controller, &json!({ "links": links }), || show::links(&links))
         }
+        TopologyWhat::Paths(_) => {
+            let paths: Vec<api::rest::Path> = controller.get("/api/v1/paths").await?;
+            tell(controller, &json!({ "paths": paths }), || show::paths(&paths))
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a controller says, for people: tables within the columns there are.
 
-use api::rest::{Agent, AgentState, ApiToken, Class, Endpoint, Explanation, File, Limit, Link, Time, Transfer};
-use units::Rate;
+use api::rest::{Agent, AgentState, ApiToken, Class, Endpoint, Explanation, File, Limit, Link, Path, Time, Transfer};
+use units::{Marks, Rate};
 
 use crate::action::plan::table::table;
 use crate::output::COLUMNS_MAX;
@@ -121,6 +121,19 @@ pub(super) fn links(list: &[Link]) -> String {
         ]
     };
     lines(head, list.iter().map(row), [false, false, false, false, true, true, true, true, true])
+}
+
+/// Directions of named paths.
+pub(super) fn paths(list: &[Path]) -> String {
+    let head = ["PATH", "FROM", "TO", "MARKS", "ADDRESSES", "LINKS"].map(str::to_owned);
+    let row = |p: &Path| {
+        let marks = Marks { dscp: p.dscp, flow_label: p.flow_label };
+        let addresses = p.from_address.zip(p.to_address).map(|(from, to)| format!("{from} {to}"));
+        let marks = if marks.is_none() { "-".to_owned() } else { marks.to_string() };
+        let addresses = addresses.unwrap_or_else(|| "-".to_owned());
+        [p.id.clone(), p.from.clone(), p.to.clone(), marks, addresses, p.links.join(" ")]
+    };
+    lines(head, list.iter().map(row), [false; 6])
 }
 
 /// Agents.

@@ -201,6 +201,7 @@ async fn every_command_asks_for_what_it_says() {
         ),
         ("class ls --json", vec![(200, json!([]))], vec!["GET /api/v1/classes - "]),
         ("topology links", vec![(200, json!([]))], vec!["GET /api/v1/links - "]),
+        ("topology paths", vec![(200, json!([]))], vec!["GET /api/v1/paths - "]),
         ("agent ls", vec![(200, json!([agent]))], vec!["GET /api/v1/agents - "]),
         ("agent drain dtn1", vec![(200, agent.clone())], vec!["POST /api/v1/agents/dtn1/drain - {\"reason\":\"\"}"]),
         (

@@ -36,7 +36,7 @@ impl Follow {
     /// Checks what was written.
     ///
     /// # Errors
-    /// When the file cannot be used, or names no link.
+    /// When the file cannot be used, or names no link and no path.
     pub(super) fn of(args: &FollowArgs, environment: &Environment) -> Result<Follow> {
         let every = args.every.get();
         if !(EVERY_LEAST..=EVERY_MOST).contains(&every) {
@@ -45,7 +45,7 @@ impl Follow {
         let asked = Asked::of(&args.wish, environment)?;
         if asked.controller.is_none() {
             let text = format!(
-                "{} names no link, so nothing in it changes: use `longhaul driver apply`",
+                "{} names no link and no path, so nothing in it changes: use `longhaul driver apply`",
                 args.wish.file.display()
             );
             return Err(usage(text));

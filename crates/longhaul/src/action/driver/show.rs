@@ -65,7 +65,9 @@ fn item(item: &Item) -> Value {
         }),
         Item::Rule(of) => {
             let what = Match { dscp: of.dscp, from: of.from, to: of.to };
-            json!({ "kind": "rule", "priority": of.priority, "ipv6": of.is_v6, "match": matched(&what), "table": of.table })
+            let mut matched = matched(&what);
+            matched["flow_label"] = of.flow_label.map(|label| format!("{label:#07x}")).into();
+            json!({ "kind": "rule", "priority": of.priority, "ipv6": of.is_v6, "match": matched, "table": of.table })
         }
         Item::Root { device } => json!({ "kind": "root", "interface": device }),
         Item::Class(of) => json!({

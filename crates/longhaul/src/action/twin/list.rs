@@ -85,8 +85,12 @@ pub(super) fn describe(place: &Place) -> Result<Twin> {
     let nodes = |kind| {
         let nodes = plan.nodes.iter().filter(move |node| node.kind == kind);
         nodes.map(|node| {
-            let addresses = [node.address].into_iter().chain(node.path_addresses.iter().map(|path| path.address));
-            let addresses = addresses
+            let mut own: Vec<_> = node.path_addresses.iter().map(|path| path.address).collect();
+            // Paths that only marks tell apart have the same.
+            own.dedup();
+            let addresses = [node.address]
+                .into_iter()
+                .chain(own)
                 .flat_map(|a| std::iter::once(a.v4.to_string()).chain(a.v6.map(|v6| v6.to_string())))
                 .collect();
             Host { name: node.name.clone(), namespace: node.namespace.clone(), addresses }

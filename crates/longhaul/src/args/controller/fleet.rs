@@ -47,6 +47,9 @@ pub(crate) enum TopologyWhat {
     /// List the directions of links with marks and loads
     #[command(after_help = "Example:\n  longhaul topology links")]
     Links(AllArgs),
+    /// List the directions of named paths with what their packets carry
+    #[command(after_help = "Example:\n  longhaul topology paths")]
+    Paths(AllArgs),
 }
 
 /// What others have booked of the network, which is not given out for its time: show, set

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use units::{Marks, dscp};
 
 use super::keys::{Keys, Source, text, written};
 use crate::network::build::Builder;
@@ -15,7 +16,7 @@ use crate::network::{Direction, Jitter, Link, Loss, Network, NodeIndex, NodeKind
 const NETWORK_KEYS: &[&str] = &["name", "about", "hosts", "routers", "site", "host", "router", "link", "path"];
 const SITE_KEYS: &[&str] = &["name", "latitude", "longitude"];
 const NODE_KEYS: &[&str] = &["name", "site"];
-const PATH_KEYS: &[&str] = &["name", "from", "to", "links", "addresses"];
+const PATH_KEYS: &[&str] = &["name", "from", "to", "links", "addresses", "dscp", "flow_label"];
 const BURST_KEYS: &[&str] = &["to_bad", "to_good", "in_good", "in_bad"];
 const LOSS_KEYS: &[&str] = &["bursts", "mean", "burst"];
 
@@ -307,8 +308,18 @@ fn path(builder: &mut Builder, keys: &Keys<'_>) -> Result<(), NetworkError> {
         return Err(keys.error(&span.unwrap_or(0..0), problem));
     }
     let addresses = addresses(keys)?;
-    let path = Path { name: name.to_owned(), from, to, links, addresses };
+    let path = Path { name: name.to_owned(), from, to, links, addresses, marks: marks(keys)? };
     builder.add_path(path).map_err(|problem| keys.fault(problem))
+}
+
+/// What packets of a path carry.
+fn marks(keys: &Keys<'_>) -> Result<Marks, NetworkError> {
+    let point = keys.get("dscp", |value| dscp::parse(written(value)?))?;
+    let label = keys.whole("flow_label", 0..=u32::MAX)?;
+    let marks = Marks { dscp: point, flow_label: label };
+    let span = ["dscp", "flow_label"].into_iter().find_map(|key| keys.value(key)).map_or(0..0, Spanned::span);
+    marks.check().map_err(|problem| keys.error(&span, problem))?;
+    Ok(marks)
 }
 
 /// The addresses at both ends of a path.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use units::dscp;
+
 use crate::network::{Direction, Link, Network, NodeKind, Probability, forms, limits};
 
 impl Network {
@@ -38,6 +40,8 @@ impl Network {
             lines.extend(["".into(), "[[path]]".into(), format!("name = {}", quote(&path.name))]);
             lines.extend([format!("from = {from}"), format!("to = {to}"), format!("links = [{}]", links.join(", "))]);
             lines.extend(path.addresses.map(|[from, to]| format!("addresses = [\"{from}\", \"{to}\"]")));
+            lines.extend(path.marks.dscp.map(|point| format!("dscp = {}", quote(&dscp::show(point)))));
+            lines.extend(path.marks.flow_label.map(|label| format!("flow_label = {label:#07x}")));
         }
         lines.join("\n") + "\n"
     }

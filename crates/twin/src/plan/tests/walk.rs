@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use model::network::{Direction, Link, LinkIndex, Network, Node, NodeIndex, NodeKind, Path};
+use sys::netlink::rule::Rule;
+use units::Marks;
 
 use crate::plan::Plan;
 
@@ -45,6 +47,7 @@ pub(super) fn add_path(network: &mut Network, name: &str, from: &str, to: &str, 
         to: node(to),
         links: links.iter().map(link).collect(),
         addresses: None,
+        marks: Marks::NONE,
     };
     network.paths.push(path);
 }
@@ -54,8 +57,8 @@ pub(super) fn add_path(network: &mut Network, name: &str, from: &str, to: &str, 
 struct Table {
     /// With the device and the bits of the prefix.
     addresses: Vec<(IpAddr, String, u8)>,
-    /// Gateway, device and source, by destination.
-    routes: BTreeMap<IpAddr, (IpAddr, String, IpAddr)>,
+    /// Gateway, device and source, by table and destination.
+    routes: BTreeMap<(Option<u32>, IpAddr), (IpAddr, String, IpAddr)>,
 }
 
 /// All tables of a plan.
@@ -78,12 +81,30 @@ impl<'a> Walker<'a> {
 
     /// The way of a packet between nodes; none if a node on it has no route. Loops are failures.
     pub(super) fn walk(&self, from: NodeIndex, to: IpAddr) -> Option<Walk> {
+        self.walk_with(from, to, |_| None)
+    }
+
+    /// The same of a packet from an address with marks: at each node the rules are asked before the main table.
+    pub(super) fn walk_marked(&self, from: NodeIndex, source: IpAddr, to: IpAddr, marks: Marks) -> Option<Walk> {
+        self.walk_with(from, to, |at| {
+            let fits = |rule: &&Rule| {
+                let ends =
+                    [rule.from, rule.to] == [source, to].map(|ip| Some((ip, if ip.is_ipv4() { 32 } else { 128 })));
+                let has = |wanted: Option<u32>, has| wanted.is_none() || wanted == has;
+                let dscp = |marks: Option<u8>| marks.map(u32::from);
+                ends && has(dscp(rule.dscp), dscp(marks.dscp)) && has(rule.flow_label, marks.flow_label)
+            };
+            self.plan.nodes[at].rules.iter().filter(fits).min_by_key(|rule| rule.priority).map(|rule| rule.table)
+        })
+    }
+
+    fn walk_with(&self, from: NodeIndex, to: IpAddr, table: impl Fn(NodeIndex) -> Option<u32>) -> Option<Walk> {
         let (mut at, mut links, mut source) = (from, Vec::new(), None);
         while !self.tables[at].has(to) {
             assert!(links.len() < self.plan.nodes.len(), "{to} from {from} goes in circles: {links:?}");
             let forwards = ("net/ipv4/ip_forward".to_owned(), "1".to_owned());
             assert!(at == from || self.plan.nodes[at].sysctls.contains(&forwards), "{at} does not forward");
-            let (gateway, device, own) = self.tables[at].route(to)?;
+            let (gateway, device, own) = self.tables[at].route(table(at), to)?;
             let is_out = |link: &LinkIndex| {
                 self.end(*link, at).is_some_and(|end| self.plan.links[*link].ends[end].device == device)
             };
@@ -114,9 +135,13 @@ impl Table {
                     let (address, bits) = address.split_once('/').unwrap();
                     table.addresses.push((address.parse().unwrap(), device.to_owned(), bits.parse().unwrap()));
                 }
-                ["route", "add", to, "via", gateway, "dev", device, "src", source] => {
+                ["route", "add", to, "via", gateway, "dev", device, "src", source, ref rest @ ..] => {
+                    let number = match rest {
+                        ["table", number] => Some(number.parse().unwrap()),
+                        rest => rest.is_empty().then_some(()).map_or_else(|| panic!("{line}"), |()| None),
+                    };
                     let route = (gateway.parse().unwrap(), device.to_owned(), source.parse().unwrap());
-                    let double = table.routes.insert(to.parse().unwrap(), route);
+                    let double = table.routes.insert((number, to.parse().unwrap()), route);
                     assert_eq!(double, None, "{line}");
                 }
                 ["link", "set", "dev", ..] => {}
@@ -131,10 +156,12 @@ impl Table {
     }
 
     /// Gateway, device and source for an address: a route of its own, or that of a subnet.
-    fn route(&self, to: IpAddr) -> Option<(IpAddr, String, IpAddr)> {
+    fn route(&self, table: Option<u32>, to: IpAddr) -> Option<(IpAddr, String, IpAddr)> {
         let on_subnet =
             |(own, device, bits): &(IpAddr, String, u8)| in_subnet(to, *own, *bits).then(|| (to, device.clone(), *own));
-        self.routes.get(&to).cloned().or_else(|| self.addresses.iter().find_map(on_subnet))
+        // What is in no table of a rule is looked for in the main one.
+        let found = self.routes.get(&(table, to)).or_else(|| self.routes.get(&(None, to)));
+        found.cloned().or_else(|| self.addresses.iter().find_map(on_subnet))
     }
 }
 

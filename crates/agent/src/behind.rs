@@ -206,3 +206,6 @@ async fn say(door: Option<&UnixStream>, message: &FromInstance) -> bool {
     let bytes = message.encode();
     door.async_io(Interest::WRITABLE, || socket::send_message(door, &bytes, None)).await.is_ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,7 +74,8 @@ impl Site {
         for number in 0..40 {
             fs::write(site.path("source").join(format!("f{number}")), vec![number; 20_000]).expect("it can be written");
         }
-        fs::write(site.path("source/big"), (0..24_000_000_u32).map(|n| (n / 251) as u8).collect::<Vec<_>>()).expect("it can");
+        fs::write(site.path("source/big"), (0..24_000_000_u32).map(|n| (n / 251) as u8).collect::<Vec<_>>())
+            .expect("it can");
         for (name, user) in USERS {
             site.directory(name, 0o700, (user, user));
             // The door's group goes through, and has the sockets that are made there.
@@ -152,11 +153,13 @@ impl Site {
         let address = self.door.take().map_or_else(|| "127.0.0.1:0".to_owned(), |(_, ready)| field(&ready, "address"));
         let instance = |name: &str| format!("{name}={},{}", self.socket(name), self.said(name, "fingerprint"));
         let (cms, atlas) = (instance("cms"), instance("atlas"));
-        let words = ["door", "--listen", &address, "--metrics", "127.0.0.1:0", "--instance", &cms, "--instance", &atlas];
+        let words =
+            ["door", "--listen", &address, "--metrics", "127.0.0.1:0", "--instance", &cms, "--instance", &atlas];
         let ready = self.path("door/ready.json");
         self.door = Some(self.service(DOOR, "door.log", &ready, &[&words[..], more].concat()));
         wait_for("the instances to be there", || {
-            let here = |name| self.counter(&format!("longhaul_door_instance_connected{{instance=\"{name}\"}}")) == Some(1);
+            let here =
+                |name| self.counter(&format!("longhaul_door_instance_connected{{instance=\"{name}\"}}")) == Some(1);
             (here("cms") && here("atlas")).then_some(())
         });
     }
@@ -261,7 +264,7 @@ fn files_belong_to_the_user_of_the_instance_that_is_meant() {
     assert!(!site.path("atlas/data/other").exists());
 
     // Sent elsewhere than it meant, it would see another key than it knows.
-    let (wrong, _) = ("sha256:".to_owned() + &"ab".repeat(32), ());
+    let wrong = format!("sha256:{}", "ab".repeat(32));
     let path = site.path("atlas/data/other");
     let place = format!("lh://{wrong}@{}{}", site.address(), path.display());
     expect(&site.run(&["copy", "--token-file", &token, "source/", &place]), 75);
@@ -280,7 +283,8 @@ fn an_instance_that_dies_does_not_disturb_the_other() {
         (site.counter("longhaul_door_instance_connected{instance=\"cms\"}") == Some(0)).then_some(())
     });
     let mut late = TcpStream::connect(site.address()).expect("the port is open");
-    late.write_all(&[b"LHD1\x01\0\0\0", &fingerprint_start(&site, "atlas")[..], &[0; 60]].concat()).expect("it is taken");
+    late.write_all(&[b"LHD1\x01\0\0\0", &fingerprint_start(&site, "atlas")[..], &[0; 60]].concat())
+        .expect("it is taken");
     assert_eq!(atlas.end(), Some(0));
     site.has_arrived("atlas", "in", USERS[1].1);
     // It comes again, by the socket that the killed one left, and is found.
@@ -376,7 +380,8 @@ fn an_instance_listens_to_its_door_alone() {
     assert!(closed);
     // A second agent does not take the socket of the first.
     let words = ["serve", "--root", "cms/data", "--state-dir", "cms/state", "--listen", "127.0.0.1:4810"];
-    let second = [&words[..], &["--door", &site.socket("cms"), "--door-user", "0"]].concat();
+    let socket = site.socket("cms");
+    let second = [&words[..], &["--door", &socket, "--door-user", "0"]].concat();
     let text = expect(&site.longhaul(USERS[0].1, &second).output().expect("it runs"), 1);
     assert!(text.contains("another agent waits there"), "{text}");
 }

@@ -57,6 +57,8 @@ struct Site {
     dir: tempfile::TempDir,
     instances: BTreeMap<&'static str, (Running, Value)>,
     door: Option<(Running, Value)>,
+    /// Where the door listens; port 0 until it has one.
+    listen: String,
 }
 
 impl Site {
@@ -68,9 +70,10 @@ impl Site {
         }
         let dir = tempfile::tempdir().expect("a directory can be made");
         fs::set_permissions(dir.path(), Permissions::from_mode(0o711)).expect("it is ours");
-        let mut site = Site { dir, instances: BTreeMap::new(), door: None };
+        let mut site = Site { dir, instances: BTreeMap::new(), door: None, listen: "127.0.0.1:0".to_owned() };
         site.directory("door", 0o700, (DOOR, DOOR));
         site.directory("source", 0o755, (0, 0));
+        site.directory("runtime", 0o700, (0, 0));
         for number in 0..40 {
             fs::write(site.path("source").join(format!("f{number}")), vec![number; 20_000]).expect("it can be written");
         }
@@ -115,6 +118,8 @@ impl Site {
     /// Starts a service that writes a ready file.
     fn service(&self, user: u32, log: &str, ready: &Path, words: &[&str]) -> (Running, Value) {
         let log = fs::File::options().create(true).append(true).open(self.path(log)).expect("a file can be made");
+        // One that was killed has left its own.
+        let _ = fs::remove_file(ready);
         let ready_file = ready.to_str().expect("it is text");
         let mut command = self.longhaul(user, &[words, &["--ready-file", ready_file]].concat());
         let mut running = Running(command.stderr(log).spawn().expect("it starts"));
@@ -150,13 +155,15 @@ impl Site {
 
     /// Opens the door, again at the address it had; `more` are further words.
     fn open(&mut self, more: &[&str]) {
-        let address = self.door.take().map_or_else(|| "127.0.0.1:0".to_owned(), |(_, ready)| field(&ready, "address"));
+        let address = self.listen.clone();
         let instance = |name: &str| format!("{name}={},{}", self.socket(name), self.said(name, "fingerprint"));
         let (cms, atlas) = (instance("cms"), instance("atlas"));
         let words =
             ["door", "--listen", &address, "--metrics", "127.0.0.1:0", "--instance", &cms, "--instance", &atlas];
         let ready = self.path("door/ready.json");
-        self.door = Some(self.service(DOOR, "door.log", &ready, &[&words[..], more].concat()));
+        let (running, ready) = self.service(DOOR, "door.log", &ready, &[&words[..], more].concat());
+        self.listen = field(&ready, "address");
+        self.door = Some((running, ready));
         wait_for("the instances to be there", || {
             let here =
                 |name| self.counter(&format!("longhaul_door_instance_connected{{instance=\"{name}\"}}")) == Some(1);
@@ -165,7 +172,7 @@ impl Site {
     }
 
     fn address(&self) -> String {
-        field(&self.door.as_ref().expect("it is open").1, "address")
+        self.listen.clone()
     }
 
     /// A number of the door.
@@ -258,16 +265,19 @@ fn files_belong_to_the_user_of_the_instance_that_is_meant() {
 
     // A token of the one opens nothing of the other, and neither can reach into the other's directory.
     let (token, place) = (site.token("cms"), site.place("atlas", "atlas", "other"));
-    expect(&site.run(&["copy", "--token-file", &token, "source/", &place]), 1);
+    let text = expect(&site.run(&["copy", "--token-file", &token, "source/", &place]), 2);
+    assert!(text.contains("does not take this token"), "{text}");
     let place = site.place("atlas", "cms", "other");
-    expect(&site.run(&["copy", "--token-file", &token, "source/", &place]), 1);
+    let text = expect(&site.run(&["copy", "--token-file", &token, "source/", &place]), 2);
+    assert!(text.contains("cannot be written at this agent"), "{text}");
     assert!(!site.path("atlas/data/other").exists());
 
     // Sent elsewhere than it meant, it would see another key than it knows.
     let wrong = format!("sha256:{}", "ab".repeat(32));
     let path = site.path("atlas/data/other");
     let place = format!("lh://{wrong}@{}{}", site.address(), path.display());
-    expect(&site.run(&["copy", "--token-file", &token, "source/", &place]), 75);
+    let text = expect(&site.run(&["copy", "--token-file", &token, "source/", &place]), 1);
+    assert!(text.contains("connection was lost"), "{text}");
     site.await_counter("longhaul_door_closed_total{reason=\"nobody\"}", 1);
     assert_eq!(site.door.take().expect("it is open").0.stop(), Some(0));
 }
@@ -317,11 +327,8 @@ fn sessions_outlive_the_door_and_their_streams_find_them_behind_the_next() {
     let Some(mut site) = Site::new() else { return };
     site.open(&[]);
     let (copy, session) = site.slow_copy("atlas", "in");
-    let before = site.door.take().expect("it is open");
-    let ready = before.1.clone();
-    drop(before.0);
     // The session has what it was handed, and goes on.
-    site.door = Some((Running(Command::new("true").spawn().expect("it starts")), ready));
+    drop(site.door.take().expect("it is open"));
     site.open(&[]);
     assert_eq!(site.counter("longhaul_door_handed_total{instance=\"atlas\"}"), Some(0));
     let more = site.run(&["session", "set", &session, "--streams", "6"]);

@@ -60,7 +60,7 @@ fn instances() -> Vec<Vec<u8>> {
     let records = |each| message.chunks(each).flat_map(|part| [&[22, 3, 1], &two(part)[..]].concat()).collect();
     let probe = proto::probe::Probe { is_answer: true, path: 1, number: 2, sent_us: 3 };
     let said = [&[1], &[0; 34][..], &probe.encode(&proto::hello::SessionKey([1; 32]))].concat();
-    vec![records(200), records(7), b"LHD1\x01\0\0\0abcd".to_vec(), b"GET / HTTP/1.1".to_vec(), vec![0], vec![2; 33], said]
+    vec![records(200), records(7), b"LHD1\x01\0\0\0abcdefghijklmnop".to_vec(), b"GET / HTTP/1.1".to_vec(), vec![0], vec![2; 33], said]
 }
 
 /// Bytes behind their length.

@@ -293,7 +293,7 @@ fn an_instance_that_dies_does_not_disturb_the_other() {
         (site.counter("longhaul_door_instance_connected{instance=\"cms\"}") == Some(0)).then_some(())
     });
     let mut late = TcpStream::connect(site.address()).expect("the port is open");
-    late.write_all(&[b"LHD1\x01\0\0\0", &fingerprint_start(&site, "atlas")[..], &[0; 60]].concat())
+    late.write_all(&[b"LHD1\x01\0\0\0", &[0; 12][..], &fingerprint_start(&site, "atlas"), &[0; 48]].concat())
         .expect("it is taken");
     assert_eq!(atlas.end(), Some(0));
     site.has_arrived("atlas", "in", USERS[1].1);
@@ -423,6 +423,7 @@ fn a_configuration_that_cannot_be_is_refused_with_the_way_out() {
         let said = expect(&check(&text), 2);
         assert!(said.contains(why) && said.lines().count() == 1, "{why}: {said}");
     }
+    expect(&check(include_str!("../../../packaging/door.toml")), 0);
     let said = expect(&check(&format!("listen = \"[::]:4810\"\ndefault = \"cms\"\n{good}")), 0);
     assert!(said.contains("instance   cms sha256:aaaa") && said.contains("default    cms"), "{said}");
 }

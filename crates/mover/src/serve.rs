@@ -55,7 +55,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The accepting end's state.
 struct Server {
     options: ServeOptions,
-    /// Of the certificate, if it shows one: session numbers begin with a part of it.
+    /// Of the certificate, if it shows one: session numbers end with a part of it.
     fingerprint: Option<Fingerprint>,
     hub: Arc<Hub>,
     sessions: tokio::sync::Semaphore,

@@ -1,8 +1,8 @@
 //! Whose a connection is, from its first bytes: several agents (**instances**) may share one port behind a door.
 //!
 //! A control connection begins with a TLS ClientHello (RFC 8446 section 4.1.2) whose server name (RFC 6066 section 3) is that of
-//! [`server_name`]; a data stream begins with the number of its session, which begins with the first [`TAG`] bytes of the fingerprint
-//! of the instance that made it ([`session_id`]). Nothing of this is a secret or a proof: the instance proves its key in the
+//! [`server_name`]; a data stream begins with the number of its session, which ends with the first [`TAG`] bytes of the fingerprint
+//! of the instance that made it ([`session_id`]): people tell sessions by their beginning. Nothing of this is a secret or a proof: the instance proves its key in the
 //! handshake, and a stream its session's.
 
 use crate::hello::{MAGIC, SessionId};
@@ -49,11 +49,11 @@ pub fn server_name(fingerprint: &[u8; 32]) -> String {
     format!("{hex}.{NAME_END}")
 }
 
-/// The number of a session that an agent with this fingerprint makes: of `random`, which must be, all but the first [`TAG`] bytes.
+/// The number of a session that an agent with this fingerprint makes: of `random`, which must be, all but the last [`TAG`] bytes.
 #[must_use]
 pub fn session_id(fingerprint: &[u8; 32], random: SessionId) -> SessionId {
     let mut id = random;
-    id[..TAG].copy_from_slice(&fingerprint[..TAG]);
+    id[16 - TAG..].copy_from_slice(&fingerprint[..TAG]);
     id
 }
 
@@ -73,8 +73,8 @@ fn stream(first: &[u8]) -> Meant {
     if first[..said] != MAGIC[..said] {
         return Meant::Nothing;
     }
-    // Behind the magic, the version and the stream's number; other versions are for the instance to refuse.
-    match first.get(8..8 + TAG) {
+    // The end of the session's number, which is behind magic, version and the stream's number; other versions are for the instance to refuse.
+    match first.get(24 - TAG..24) {
         Some(tag) => Meant::Tag(tag.try_into().expect("it was cut to that")),
         None => Meant::More,
     }

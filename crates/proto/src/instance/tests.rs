@@ -118,7 +118,7 @@ fn a_stream_names_the_instance_of_its_session() {
     let session = session_id(&FINGERPRINT, [5; 16]);
     let (_, hello) = Connecting::new(SessionKey([1; 32]), session, 3, [2; 16]);
     for cut in 0..hello.len() {
-        let expected = if cut < 12 { Meant::More } else { Meant::Tag([0x01, 0xab, 0xab, 0x9f]) };
+        let expected = if cut < 24 { Meant::More } else { Meant::Tag([0x01, 0xab, 0xab, 0x9f]) };
         assert_eq!(meant(&hello[..cut]), expected, "{cut} bytes");
     }
 }

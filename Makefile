@@ -15,6 +15,8 @@ program = $(or $(PROGRAM),$(or $(CARGO_TARGET_DIR),target)/release/longhaul)
 man = $(DESTDIR)$(PREFIX)/share/man/man1
 bash = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 zsh = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+units = longhaul.service longhaul@.service longhaul-door.service longhaul-door.socket longhaul-controller.service \
+	longhaul-driver.service
 fish = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 
 .DEFAULT_GOAL := help
@@ -71,9 +73,9 @@ install: ## Install program, manual, completions, service below PREFIX (/usr/loc
 	umask 022 && "$(program)" completions bash > "$(bash)/longhaul"
 	umask 022 && "$(program)" completions zsh > "$(zsh)/_longhaul"
 	umask 022 && "$(program)" completions fish > "$(fish)/longhaul.fish"
-	for unit in longhaul longhaul-controller longhaul-driver; do \
-		sed 's|/usr/bin/longhaul|$(PREFIX)/bin/longhaul|' packaging/$$unit.service | \
-			install -Dm644 /dev/stdin "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit.service" || exit 1; \
+	for unit in $(units); do \
+		sed 's|/usr/bin/longhaul|$(PREFIX)/bin/longhaul|' packaging/$$unit | \
+			install -Dm644 /dev/stdin "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit" || exit 1; \
 	done
 	install -Dm644 packaging/longhaul.sysusers "$(DESTDIR)$(PREFIX)/lib/sysusers.d/longhaul.conf"
 	install -Dm644 packaging/longhaul.tmpfiles "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/longhaul.conf"
@@ -81,6 +83,7 @@ install: ## Install program, manual, completions, service below PREFIX (/usr/loc
 	install -Dm644 packaging/serve.toml "$(DESTDIR)$(PREFIX)/share/longhaul/serve.toml"
 	install -Dm644 packaging/controller.toml "$(DESTDIR)$(PREFIX)/share/longhaul/controller.toml"
 	install -Dm644 packaging/driver.toml "$(DESTDIR)$(PREFIX)/share/longhaul/driver.toml"
+	install -Dm644 packaging/door.toml "$(DESTDIR)$(PREFIX)/share/longhaul/door.toml"
 	[ -e "$(DESTDIR)$(SYSCONFDIR)/longhaul/serve.toml" ] || \
 		install -Dm640 packaging/serve.toml "$(DESTDIR)$(SYSCONFDIR)/longhaul/serve.toml"
 
@@ -88,8 +91,6 @@ uninstall: ## Remove what install put there, with the same PREFIX and DESTDIR; t
 	@echo "==> uninstall: from $(DESTDIR)$(PREFIX); $(DESTDIR)$(SYSCONFDIR)/longhaul stays"
 	rm -f "$(DESTDIR)$(PREFIX)/bin/longhaul" "$(man)"/longhaul.1 "$(man)"/longhaul-*.1
 	rm -f "$(bash)/longhaul" "$(zsh)/_longhaul" "$(fish)/longhaul.fish"
-	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul.service"
-	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul-controller.service"
-	rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/longhaul-driver.service"
+	for unit in $(units); do rm -f "$(DESTDIR)$(PREFIX)/lib/systemd/system/$$unit"; done
 	rm -f "$(DESTDIR)$(PREFIX)/lib/sysusers.d/longhaul.conf" "$(DESTDIR)$(PREFIX)/lib/tmpfiles.d/longhaul.conf"
 	rm -rf "$(DESTDIR)$(PREFIX)/share/longhaul"

@@ -39,6 +39,7 @@ fn of(target: &str) -> Vec<Vec<u8>> {
         "control" => samples::control().iter().map(|(_, message)| body!(message)).collect(),
         "record" => [Protection::Clear, Protection::Integrity, Protection::Private].into_iter().map(record).collect(),
         "hello" => vec![vec![0; 200], proto::hello::MAGIC.to_vec()],
+        "instance" => instances(),
         "journal" => journals(),
         "path" => ["", "a", "a/b.c/d", "..", "é\n"].iter().map(|path| path.as_bytes().to_vec()).collect(),
         "replay" => vec![[0, 0, 1, 1, 2, 1, 0, 0, 1, 3, 1, 0, 1, 4, 255, 5, 1, 5, 0].to_vec()],
@@ -46,6 +47,20 @@ fn of(target: &str) -> Vec<Vec<u8>> {
         "destination" => destination(),
         other => unreachable!("no target {other}"),
     }
+}
+
+/// Hellos that name an instance, one in pieces; what is no hello; a data stream; what a door and an instance say.
+fn instances() -> Vec<Vec<u8>> {
+    let name = proto::instance::server_name(&[0xab; 32]);
+    let two = |bytes: &[u8]| [&[0, bytes.len() as u8], bytes].concat();
+    let names = two(&[&[0], &two(name.as_bytes())[..]].concat());
+    let extensions = two(&[&[0, 0], &two(&names)[..], &[0, 43, 0, 3, 2, 3, 4]].concat());
+    let body = [&[3, 3], &[7; 32][..], &[0, 0, 2, 0x13, 1, 1, 0], &extensions].concat();
+    let message = [&[1, 0], &two(&body)[..]].concat();
+    let records = |each| message.chunks(each).flat_map(|part| [&[22, 3, 1], &two(part)[..]].concat()).collect();
+    let probe = proto::probe::Probe { is_answer: true, path: 1, number: 2, sent_us: 3 };
+    let said = [&[1], &[0; 34][..], &probe.encode(&proto::hello::SessionKey([1; 32]))].concat();
+    vec![records(200), records(7), b"LHD1\x01\0\0\0abcdefghijklmnop".to_vec(), b"GET / HTTP/1.1".to_vec(), vec![0], vec![2; 33], said]
 }
 
 /// Bytes behind their length.

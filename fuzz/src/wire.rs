@@ -1,7 +1,10 @@
 //! Formats: any bytes decode or not, and what decodes can be encoded again.
 
 use proto::control::Control;
+use proto::door::{FromDoor, FromInstance};
 use proto::hello::{Accepting, Connecting, FINISH, HELLO, REPLY, SessionKey, announced};
+use proto::instance::{Meant, meant};
+use proto::limits::FIRST_BYTES_MAX;
 use proto::record::{CHECK, HEADER_COVERED, Header};
 use proto::replay::{ReceiveBuffer, SendBuffer};
 use proto::seal::{Protection, Sealer};
@@ -61,6 +64,23 @@ pub fn hello(data: &[u8]) {
 
 fn flip<const N: usize>(bytes: [u8; N], mask: [u8; N]) -> ([u8; N], bool) {
     (std::array::from_fn(|i| bytes[i] ^ mask[i]), mask == [0; N])
+}
+
+/// The first bytes of a connection, as they arrive; and a message between a door and an instance.
+pub fn instance(data: &[u8]) {
+    let whole = meant(data);
+    // Who has decided does not change it when more comes.
+    for cut in (0..data.len()).step_by(data.len() / 16 + 1) {
+        let before = meant(&data[..cut]);
+        assert!(before == Meant::More || before == whole);
+    }
+    assert!(whole != Meant::More || data.len() < FIRST_BYTES_MAX);
+    if let Some(message) = FromDoor::decode(data) {
+        assert_eq!(FromDoor::decode(&message.encode()), Some(message));
+    }
+    if let Some(message) = FromInstance::decode(data) {
+        assert_eq!(FromInstance::decode(&message.encode()), Some(message));
+    }
 }
 
 /// A journal as it is, or (first byte odd) bodies that are given their frames here, for nobody guesses a CRC.

@@ -3,8 +3,9 @@
 //! The file is read into a raw form that knows only syntax; [`Config`] is what passed the checks, and
 //! can be made no other way. Every error names file, line, column and key, and the way out.
 
-mod check;
+pub(crate) mod check;
 mod controller;
+pub(crate) mod door;
 mod raw;
 
 use std::net::{IpAddr, SocketAddr};
@@ -46,6 +47,10 @@ pub struct Overrides {
     pub metrics: Option<String>,
     /// `--ready-file FILE`.
     pub ready_file: Option<PathBuf>,
+    /// `--door SOCKET`.
+    pub door: Option<PathBuf>,
+    /// `--door-user USER`.
+    pub door_user: Option<String>,
     /// `--controller HOST:PORT[#FINGERPRINT]`.
     pub controller: Option<String>,
     /// `--enrol-token-file FILE`.
@@ -80,6 +85,15 @@ pub struct ControllerAddress {
     pub budget: Budget,
 }
 
+/// The door that has the port of this agent and hands over the connections that are for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DoorAddress {
+    /// The socket at which the agent waits for its door.
+    pub socket: PathBuf,
+    /// The id of the user that the door runs as: nobody else is listened to there.
+    pub uid: u32,
+}
+
 impl std::fmt::Display for ControllerAddress {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let ControllerAddress { host, port, .. } = self;
@@ -91,6 +105,7 @@ impl std::fmt::Display for ControllerAddress {
 #[derive(Debug, Clone)]
 pub struct Config {
     pub(crate) listen: Listen,
+    pub(crate) door: Option<DoorAddress>,
     pub(crate) state_dir: PathBuf,
     pub(crate) metrics: Option<SocketAddr>,
     pub(crate) log: Log,
@@ -152,10 +167,16 @@ impl Config {
         self.log
     }
 
-    /// Where it listens.
+    /// Where it listens, or its door does.
     #[must_use]
     pub fn listen(&self) -> Listen {
         self.listen
+    }
+
+    /// The door that has its port, if it has none of its own.
+    #[must_use]
+    pub fn door(&self) -> Option<&DoorAddress> {
+        self.door.as_ref()
     }
 
     /// Where metrics are, if anywhere.

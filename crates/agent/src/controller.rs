@@ -43,6 +43,7 @@ use service::stop::Stop;
 use tokio::sync::{Notify, Semaphore, watch};
 use units::Bytes;
 
+use crate::behind::DoorProbes;
 use crate::config::ControllerAddress;
 use grants::Grants;
 use inventory::Fixed;
@@ -98,6 +99,8 @@ pub struct Setup<'a> {
     pub identity: Identity,
     /// What the host has.
     pub fixed: Fixed,
+    /// The door that has the port for probes, if this agent has none of its own.
+    pub door: Option<Arc<DoorProbes>>,
     /// For all copies.
     pub limits: Limits,
     /// What the mover counts.
@@ -113,6 +116,7 @@ pub struct Site {
     hooks: Hooks,
     identity: Identity,
     fixed: Fixed,
+    door: Option<Arc<DoorProbes>>,
     limits: Limits,
     counters: Arc<Counters>,
     tokens: Arc<SessionTokens>,
@@ -182,6 +186,7 @@ impl Site {
             dropped: watch::Sender::new(0),
             probes: watch::Sender::new(Vec::new()),
             fixed: setup.fixed,
+            door: setup.door,
         }))
     }
 

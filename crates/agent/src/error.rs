@@ -33,6 +33,15 @@ pub enum AgentError {
         #[source]
         source: io::Error,
     },
+    /// The socket at which a door is waited for cannot be had.
+    #[error("cannot wait for the door at {}{}", path.display(), door_hint(source))]
+    Door {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// The port for metrics cannot be had.
     #[error("cannot serve metrics at {address}{}", listen_hint(source, "--metrics"))]
     Metrics {
@@ -118,6 +127,15 @@ impl AgentError {
             AgentError::Cut(Cut::Asked) => 130,
             _ => 1,
         }
+    }
+}
+
+fn door_hint(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::AddrInUse => ": another agent waits there; give each a socket of its own with --door",
+        io::ErrorKind::NotFound => ": its directory is not there; make it, for the group of the door (docs/users.md)",
+        io::ErrorKind::PermissionDenied => ": its directory is not this user's (docs/users.md)",
+        _ => "",
     }
 }
 

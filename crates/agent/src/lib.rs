@@ -17,13 +17,16 @@
 
 #![forbid(unsafe_code)]
 
+pub mod behind;
 pub mod config;
 pub mod controller;
+pub mod door;
 pub mod error;
 pub mod metrics;
 pub mod oneshot;
 pub mod path;
 pub mod policy;
+mod probe_port;
 mod ready;
 pub mod roots;
 mod run;

@@ -1,5 +1,6 @@
-//! What an agent counts, for Prometheus: `GET /metrics`; and whether it is well: `GET /healthz`.
+//! What an agent or a door counts, for Prometheus: `GET /metrics`; and whether it is well: `GET /healthz`.
 
+mod door;
 mod endpoint;
 
 use std::fmt;
@@ -15,14 +16,15 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
-use crate::controller::Tally;
+use crate::controller;
+use crate::door::{Backend, Tally};
 
 pub use endpoint::{CONNECTIONS_MAX, IDLE_MAX, serve};
 
 /// What the format is called in HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// All metrics of one agent.
+/// All metrics of one agent, or of one door.
 pub struct Metrics {
     registry: Registry,
 }
@@ -31,10 +33,20 @@ impl Metrics {
     /// Those of an agent that counts with `counters` within `bounds` and began at `start`.
     #[must_use]
     pub fn new(counters: Arc<Counters>, bounds: ServeLimits, start: SystemTime) -> Metrics {
+        Metrics::of(Box::new(Sessions { counters, bounds }), start)
+    }
+
+    /// Those of a door that counts with `tally` in front of these instances and began at `start`.
+    #[must_use]
+    pub(crate) fn of_door(tally: Arc<Tally>, backends: Arc<[Arc<Backend>]>, start: SystemTime) -> Metrics {
+        Metrics::of(Box::new(door::Door { tally, backends }), start)
+    }
+
+    fn of(own: Box<dyn Collector>, start: SystemTime) -> Metrics {
         let mut registry = Registry::default();
         let build = Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("longhaul_build", "Version of the program", build);
-        registry.register_collector(Box::new(Sessions { counters, bounds }));
+        registry.register_collector(own);
         let start_s = start.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         registry.register_collector(Box::new(Process { start_s }));
         Metrics { registry }
@@ -42,7 +54,7 @@ impl Metrics {
 
     /// The same with those of the agent's side of its controller.
     #[must_use]
-    pub fn with_controller(mut self, tally: Arc<Tally>) -> Metrics {
+    pub fn with_controller(mut self, tally: Arc<controller::Tally>) -> Metrics {
         self.registry.register_collector(Box::new(Controller { tally }));
         self
     }
@@ -107,12 +119,12 @@ impl Collector for Sessions {
 
 #[derive(Debug)]
 struct Controller {
-    tally: Arc<Tally>,
+    tally: Arc<controller::Tally>,
 }
 
 impl Collector for Controller {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let Tally { connected, connections, sessions, sessions_active, fall_backs } = &*self.tally;
+        let controller::Tally { connected, connections, sessions, sessions_active, fall_backs } = &*self.tally;
         let now = |value: &AtomicU64| value.load(Ordering::Relaxed);
         gauge(&mut encoder, "longhaul_controller_connected", "Whether the controller is connected", now(connected))?;
         let help = "Sessions driven for the controller now";

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mover::request::{Fingerprint, IoChoice, Judge, Reach, Remote};
-use mover::server::{Counters, Listener, ServeLimits, ServeOptions};
+use mover::server::{Counters, Listener, Port, ServeLimits, ServeOptions};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::watch;
@@ -131,7 +131,7 @@ pub async fn oneshot(
             say(&mut output, &answer).await?;
             let (ask, asked) = watch::channel(Stop::No);
             tokio::select! {
-                served = serve(Listener { socket, identity }, serving(), asked) => served,
+                served = serve(Listener { port: Port::Own(socket), identity }, serving(), asked) => served,
                 () = end(input, &counters, stop, ask) => Ok(()),
             }
         }
@@ -147,6 +147,7 @@ pub async fn oneshot(
             .await?;
             let remote = Remote {
                 reach: Reach::Connect(addresses),
+                expected: Some(peer),
                 judge: only(peer),
                 token: call.key,
                 label: "the other end".into(),

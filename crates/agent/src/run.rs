@@ -1,20 +1,22 @@
 //! From a checked configuration to a running agent, and to its end.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use mover::request::{Fingerprint, Limits};
-use mover::server::{Counters, Identity, Listener, ServeLimits, ServeOptions};
+use mover::server::{Counters, Identity, Listener, Port, ServeLimits, ServeOptions};
 use service::listen::{bind, bind_to};
 use service::stop::{Stop, asked};
 use service::{IdentityError, PrivateDir, ReadyFile};
 use tokio::sync::watch;
 use units::Bytes;
 
+use crate::behind::{self, Behind, DoorProbes};
 use crate::config::{Config, DataAddress};
 use crate::controller::inventory::Fixed;
-use crate::controller::{self, Site, Tally};
+use crate::controller::{self, Site};
 use crate::error::{AgentError, Cut};
 use crate::metrics::{self, Metrics};
 use crate::policy::{AgentPolicy, Terms};
@@ -42,12 +44,15 @@ pub async fn run(config: Config, stop: watch::Receiver<Stop>) -> Result<(), Agen
     let tokens = TokenStore::open(&config.state_dir)?;
     let token = tokens.main_token()?;
     let fingerprint = Fingerprint::of(&identity.certificate);
-    let (socket, bound) =
-        bind(config.listen).map_err(|source| AgentError::Listen { address: config.listen.address, source })?;
+    let (port, bound, behind) = port(&config)?;
     let counters = Arc::new(Counters::default());
-    let site = site(&config, &identity, bound, &counters)?;
-    let tally = site.as_ref().map(|site| site.tally());
-    let metrics = config.metrics.map(|address| bind_metrics(address, &config, &counters, tally)).transpose()?;
+    let site = site(&config, &identity, bound, &counters, behind.as_ref().map(Behind::probes))?;
+    let metrics = Metrics::new(counters.clone(), config.bounds, SystemTime::now());
+    let metrics = match &site {
+        Some(site) => metrics.with_controller(site.tally()),
+        None => metrics,
+    };
+    let metrics = config.metrics.map(|address| bind_metrics(address, metrics)).transpose()?;
     announce(&config, &tokens, bound, fingerprint, is_new);
     if let Some(metrics) = &metrics {
         tracing::info!(address = %metrics.bound, "serving metrics");
@@ -60,15 +65,40 @@ pub async fn run(config: Config, stop: watch::Receiver<Stop>) -> Result<(), Agen
         ready.write(&content).map_err(|source| AgentError::Ready { path: ready.path().to_owned(), source })?;
     }
     let served = tokio::select! {
-        served = serve_both(Listener { socket, identity }, options, site, stop.clone()) => served,
+        served = serve_both(Listener { port, identity }, options, site, stop.clone()) => served,
         failed = serve_metrics(metrics, stop) => Err(failed),
+        never = listen_to_door(behind) => match never {},
     };
     drop(ready);
     tracing::info!("ended");
     served
 }
 
-fn prepare(path: &std::path::Path) -> Result<ReadyFile, AgentError> {
+/// The port, or the share of one behind a door; where others connect to; and the socket of the door.
+fn port(config: &Config) -> Result<(Port, SocketAddr, Option<Behind>), AgentError> {
+    match &config.door {
+        None => {
+            let address = config.listen.address;
+            let (socket, bound) = bind(config.listen).map_err(|source| AgentError::Listen { address, source })?;
+            Ok((Port::Own(socket), bound, None))
+        }
+        Some(door) => {
+            let listened = behind::listen(door);
+            let (behind, handed) = listened.map_err(|source| AgentError::Door { path: door.socket.clone(), source })?;
+            Ok((Port::Door(tokio::sync::Mutex::new(handed)), config.listen.address, Some(behind)))
+        }
+    }
+}
+
+/// Takes what a door hands over, if there is one, until nobody wants it; ends never.
+async fn listen_to_door(behind: Option<Behind>) -> Infallible {
+    if let Some(behind) = behind {
+        behind.run().await;
+    }
+    std::future::pending().await
+}
+
+pub(crate) fn prepare(path: &std::path::Path) -> Result<ReadyFile, AgentError> {
     ReadyFile::prepare(path).map_err(|source| AgentError::Ready { path: path.to_owned(), source })
 }
 
@@ -78,6 +108,7 @@ fn site(
     identity: &Identity,
     bound: SocketAddr,
     counters: &Arc<Counters>,
+    door: Option<Arc<DoorProbes>>,
 ) -> Result<Option<Arc<Site>>, AgentError> {
     let Some(address) = config.controller.clone() else { return Ok(None) };
     let (_, bounds) = controller::halves(config.bounds);
@@ -95,6 +126,7 @@ fn site(
         hooks: config.hooks.clone(),
         identity: identity.clone(),
         fixed,
+        door,
         limits: limits(bounds, config.io),
         counters: counters.clone(),
         state_dir: &config.state_dir,
@@ -158,7 +190,7 @@ pub(crate) async fn finish_in_time(mut stop: watch::Receiver<Stop>, finish: watc
 }
 
 /// Never ends unless it fails.
-async fn serve_metrics(bound: Option<BoundMetrics>, stop: watch::Receiver<Stop>) -> AgentError {
+pub(crate) async fn serve_metrics(bound: Option<BoundMetrics>, stop: watch::Receiver<Stop>) -> AgentError {
     let Some(BoundMetrics { listener, bound, metrics }) = bound else {
         return std::future::pending().await;
     };
@@ -168,30 +200,23 @@ async fn serve_metrics(bound: Option<BoundMetrics>, stop: watch::Receiver<Stop>)
     }
 }
 
-struct BoundMetrics {
+/// The port of metrics, and what is told there.
+pub(crate) struct BoundMetrics {
     listener: tokio::net::TcpListener,
-    bound: SocketAddr,
+    pub(crate) bound: SocketAddr,
     metrics: Arc<Metrics>,
 }
 
-fn bind_metrics(
-    address: SocketAddr,
-    config: &Config,
-    counters: &Arc<Counters>,
-    tally: Option<Arc<Tally>>,
-) -> Result<BoundMetrics, AgentError> {
+pub(crate) fn bind_metrics(address: SocketAddr, metrics: Metrics) -> Result<BoundMetrics, AgentError> {
     let open = || {
         let socket = bind_to(address)?;
         let bound = socket.local_addr()?;
         let listener = tokio::net::TcpListener::from_std(socket)?;
-        let metrics = Metrics::new(counters.clone(), config.bounds, SystemTime::now());
-        let metrics = Arc::new(match tally {
-            Some(tally) => metrics.with_controller(tally),
-            None => metrics,
-        });
-        Ok(BoundMetrics { listener, bound, metrics })
+        Ok((listener, bound))
     };
-    open().map_err(|source| AgentError::Metrics { address, source })
+    let opened: std::io::Result<_> = open();
+    let (listener, bound) = opened.map_err(|source| AgentError::Metrics { address, source })?;
+    Ok(BoundMetrics { listener, bound, metrics: Arc::new(metrics) })
 }
 
 fn announce(config: &Config, tokens: &TokenStore, bound: SocketAddr, fingerprint: Fingerprint, is_new: bool) {
@@ -199,6 +224,9 @@ fn announce(config: &Config, tokens: &TokenStore, bound: SocketAddr, fingerprint
         tracing::info!(state_dir = %config.state_dir.display(), "first start: made key, certificate and access token");
     }
     tracing::info!(address = %bound, %fingerprint, token_file = %tokens.main_file().display(), version = env!("CARGO_PKG_VERSION"), "listening");
+    if let Some(door) = &config.door {
+        tracing::info!(socket = %door.socket.display(), uid = door.uid, "waiting for the door that has this address");
+    }
     for root in config.roots.iter() {
         tracing::info!(path = %root.written(), write = root.write(), "serving");
         if tokens.state_dir().beneath(root.path()).is_some() {

@@ -19,7 +19,7 @@ pub use network::{
     LinkState, Path,
 };
 pub use problem::{Kind, MEDIA_TYPE, Problem};
-pub use text::{Location, Time, TransferId, checked_name};
+pub use text::{Location, Time, TransferId, checked_agent, checked_name};
 pub use token::{ApiToken, Role, RoleWord, TokenMade, TokenRequest};
 pub use transfer::{
     CHECKSUMS, File, FileState, FilesQuery, Leg, Overwrite, PatchRequest, Protect, Session, Submitted, Transfer,

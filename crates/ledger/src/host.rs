@@ -6,10 +6,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cause, Digest, Moment};
 
+/// The host of the network at which an agent is. An agent is called as its host is, or, where several share a host, `instance@host`: rates, links and
+/// limits are then those of the host for all of them together.
+#[must_use]
+pub fn machine(agent: &str) -> &str {
+    agent.rsplit_once('@').map_or(agent, |(_, host)| host)
+}
+
 /// A storage with the hosts that see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endpoint {
-    /// Hosts of the network.
+    /// Names of agents, each at its [`machine`].
     pub hosts: BTreeSet<String>,
     /// Where it is at each of them: an absolute path.
     pub root: Vec<u8>,

@@ -43,7 +43,7 @@ pub use action::{Action, Do, Start};
 pub use cause::{Cause, Remedy, Verdict};
 pub use due::{due, next_due};
 pub use event::{DecodeError, Event, Outcome, Settled, Submission, decode, encode};
-pub use host::{Agent, Aside, Decision, Endpoint, Enrolment, Mode};
+pub use host::{Agent, Aside, Decision, Endpoint, Enrolment, Mode, machine};
 pub use id::{Digest, Moment, SessionId, TransferId};
 pub use outside::{BookingsKnown, ClassKnown, Limit, LinkTrouble, NetworkKnown, Resource, SharesKnown, Usage};
 pub use reason::{Reason, Thing, What, cut};

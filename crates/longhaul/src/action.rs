@@ -3,6 +3,7 @@
 mod controller;
 mod copy;
 mod document;
+mod door;
 mod driver;
 mod end;
 mod host_agent;
@@ -41,6 +42,8 @@ pub(crate) enum Action {
     Test(Box<test::Throughput>),
     /// Runs the agent.
     Serve(serve::Serve),
+    /// Shares a port among agents.
+    Door(door::Door),
     /// Runs the controller, or works on its store.
     RunController(run_controller::RunController),
     /// Makes, lists or revokes tokens.
@@ -76,6 +79,7 @@ impl Action {
                 TestWhat::Throughput(args) => Action::Test(Box::new(test::Throughput::of(*args, &environment)?)),
             },
             Command::Serve(args) => Action::Serve(serve::Serve::of(args, &environment)?),
+            Command::Door(args) => Action::Door(door::Door::of(args)?),
             Command::RunController(args) => {
                 Action::RunController(run_controller::RunController::of(*args, &environment)?)
             }
@@ -106,6 +110,7 @@ impl Action {
             Action::Copy(copy) => copy.run(),
             Action::Test(test) => test.run(),
             Action::Serve(serve) => serve.run(),
+            Action::Door(door) => door.run(),
             Action::RunController(controller) => controller.run(),
             Action::Token(what) => token::run(what),
             Action::HostAgent(what) => host_agent::run(what),

@@ -2,6 +2,7 @@
 
 pub(crate) mod controller;
 pub(crate) mod copy;
+pub(crate) mod door;
 pub(crate) mod driver;
 pub(crate) mod groups;
 pub(crate) mod location;
@@ -63,6 +64,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     Copy(Box<copy::CopyArgs>),
     Serve(serve::ServeArgs),
+    Door(door::DoorArgs),
     Token(token::TokenArgs),
     #[command(name = "controller")]
     RunController(Box<run_controller::RunControllerArgs>),

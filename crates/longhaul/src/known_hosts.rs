@@ -105,6 +105,13 @@ impl KnownHosts {
         Ok(Known::Pinned)
     }
 
+    /// The fingerprint that is pinned for an agent. A file that cannot be used has none: [`KnownHosts::check`] says why.
+    pub(crate) fn pinned(&self, name: &str) -> Option<Fingerprint> {
+        let text = self.read().ok()?;
+        let mut lines = text.lines().map(str::split_whitespace);
+        lines.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()?.parse().ok()).flatten())
+    }
+
     /// True if the agent is pinned with this fingerprint, false if it is not there.
     fn look_up(&self, name: &str, found: &Fingerprint, text: &str) -> Result<bool, Refused> {
         for (line, content) in (1..).zip(text.lines()) {

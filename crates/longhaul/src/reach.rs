@@ -76,8 +76,13 @@ pub(crate) async fn reach(end: End, families: Families, quiet: bool) -> Result<R
 async fn remote(end: AgentEnd, families: Families, quiet: bool) -> Result<Remote> {
     let addresses = address::of_agent(&end.agent, families).await?;
     let name = end.agent.hosts.first().map(ToString::to_string).unwrap_or_default();
-    let judge = judge(end.trust, &end.agent.to_string(), name, quiet);
-    Ok(Remote { reach: Reach::Connect(addresses), judge, token: end.token, label: end.agent.to_string(), gone: None })
+    let expected = match &end.trust {
+        Trust::Pinned(pin) => Some(*pin),
+        Trust::KnownHosts(known) => known.pinned(&name),
+    };
+    let (reach, label) = (Reach::Connect(addresses), end.agent.to_string());
+    let judge = judge(end.trust, &label, name, quiet);
+    Ok(Remote { reach, expected, judge, token: end.token, label, gone: None })
 }
 
 /// Whether what answers is the one meant. `name` is what it is called in the file of pinned fingerprints.

@@ -58,11 +58,15 @@ fn what_is_installed_can_be_uninstalled() {
         ("opt/longhaul/lib/systemd/system/longhaul.service", 0o644),
         ("opt/longhaul/lib/systemd/system/longhaul-controller.service", 0o644),
         ("opt/longhaul/lib/systemd/system/longhaul-driver.service", 0o644),
+        ("opt/longhaul/lib/systemd/system/longhaul-door.service", 0o644),
+        ("opt/longhaul/lib/systemd/system/longhaul-door.socket", 0o644),
+        ("opt/longhaul/lib/systemd/system/longhaul@.service", 0o644),
         ("opt/longhaul/lib/sysusers.d/longhaul.conf", 0o644),
         ("opt/longhaul/lib/tmpfiles.d/longhaul.conf", 0o644),
         ("opt/longhaul/share/bash-completion/completions/longhaul", 0o644),
         ("opt/longhaul/share/fish/vendor_completions.d/longhaul.fish", 0o644),
         ("opt/longhaul/share/longhaul/controller.toml", 0o644),
+        ("opt/longhaul/share/longhaul/door.toml", 0o644),
         ("opt/longhaul/share/longhaul/driver.toml", 0o644),
         ("opt/longhaul/share/longhaul/roots.conf", 0o644),
         ("opt/longhaul/share/longhaul/serve.toml", 0o644),
@@ -97,7 +101,8 @@ fn the_services_are_in_tight_sandboxes() {
     }
     let mut command = Command::new("systemd-analyze");
     command.args(["security", "--no-pager", "--offline=true", "--threshold", EXPOSURE_TENTHS]);
-    let units = ["longhaul", "longhaul-controller", "longhaul-driver"].map(|unit| format!("packaging/{unit}.service"));
+    let units = ["longhaul", "longhaul@", "longhaul-door", "longhaul-controller", "longhaul-driver"]
+        .map(|unit| format!("packaging/{unit}.service"));
     let output = command.args(units.map(|unit| top().join(unit))).output().expect("it ran before");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }

@@ -14,14 +14,14 @@ use proto::hello::{HELLO, SessionId, SessionKey, announced, refusal, status};
 use proto::limits::FRAME_MAX_UNAUTHENTICATED;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{MutexGuard, Semaphore, mpsc, watch};
 use tokio_rustls::{TlsAcceptor, TlsStream};
 
 use crate::link::lasting::Arrival;
 use crate::link::{self, LinkError};
 use crate::net::Opened;
 use crate::net::open;
-use crate::server::{Counters, Listener};
+use crate::server::{Counters, Listener, Port};
 use crate::tls;
 
 /// How long a connection may take to prove itself.
@@ -179,12 +179,10 @@ pub async fn accept_all(
 ) -> std::io::Result<()> {
     let config = tls::server(&listener.identity, &[tls::ALPN], tls::AskClient::No).map_err(std::io::Error::other)?;
     let acceptor = TlsAcceptor::from(config);
-    let socket = listener.socket.try_clone()?;
-    socket.set_nonblocking(true)?;
-    let socket = tokio::net::TcpListener::from_std(socket)?;
+    let mut source = Source::of(&listener.port).await?;
     loop {
         let accepted = tokio::select! {
-            accepted = socket.accept() => accepted,
+            accepted = source.next() => accepted,
             () = crate::session::stopped(&mut stop) => return Ok(()),
         };
         let (stream, from) = match accepted {
@@ -210,6 +208,40 @@ pub async fn accept_all(
                 }
             }
         });
+    }
+}
+
+/// Takes connections from a [`Port`]; a door's is one task's at a time.
+enum Source<'a> {
+    Own(tokio::net::TcpListener),
+    Door(MutexGuard<'a, mpsc::Receiver<std::net::TcpStream>>),
+}
+
+impl Source<'_> {
+    async fn of(port: &Port) -> std::io::Result<Source<'_>> {
+        Ok(match port {
+            Port::Own(socket) => {
+                let socket = socket.try_clone()?;
+                socket.set_nonblocking(true)?;
+                Source::Own(tokio::net::TcpListener::from_std(socket)?)
+            }
+            Port::Door(handed) => Source::Door(handed.lock().await),
+        })
+    }
+
+    async fn next(&mut self) -> std::io::Result<(TcpStream, SocketAddr)> {
+        match self {
+            Source::Own(socket) => socket.accept().await,
+            Source::Door(handed) => match handed.recv().await {
+                Some(stream) => {
+                    stream.set_nonblocking(true)?;
+                    let from = stream.peer_addr()?;
+                    Ok((TcpStream::from_std(stream)?, from))
+                }
+                // Nobody hands anything over any more: whoever did ends this task, too.
+                None => std::future::pending().await,
+            },
+        }
     }
 }
 

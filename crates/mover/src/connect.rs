@@ -181,7 +181,8 @@ pub(crate) async fn tls_client(
     let _ = tcp.set_nodelay(true);
     crate::net::open::try_again_soon(tcp.as_fd());
     let connector = TlsConnector::from(config);
-    let shaken = tokio::time::timeout(patience, connector.connect(crate::tls::server_name(), tcp)).await;
+    let name = crate::tls::server_name(remote.expected.as_ref());
+    let shaken = tokio::time::timeout(patience, connector.connect(name, tcp)).await;
     match shaken {
         Ok(Ok(stream)) => Ok(TlsStream::Client(stream)),
         Ok(Err(error)) => match refusal.lock().expect("nobody panics with it").take() {

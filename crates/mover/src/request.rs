@@ -34,6 +34,8 @@ pub type Gone = tokio::sync::watch::Receiver<Option<String>>;
 pub struct Remote {
     /// How it is reached.
     pub reach: Reach,
+    /// Who it is known to be before it answers, for a door in front of it; the judge decides.
+    pub expected: Option<Fingerprint>,
     /// Whether it is the one meant.
     pub judge: Judge,
     /// Access token or one-time key.

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use proto::control::{
     Code, Control, CopyOptions, Direction, Opened, Refusal, Settings, VERSION_MAX, Welcome, Work, negotiate,
 };
+use proto::instance;
 use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, CONGESTION_CHARS_MAX};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
@@ -32,7 +33,7 @@ use crate::hook::owed::OwedByJob;
 use crate::link::lasting::{Lasting, Renewal};
 use crate::link::{self, Link, LinkError};
 use crate::redial::Redial;
-use crate::request::{Reach, Remote};
+use crate::request::{Fingerprint, Reach, Remote};
 use crate::server::{Grant, Listener, ServeOptions};
 use crate::session::streams::Ways;
 use crate::session::{Context, SessionError, destination, memory, source};
@@ -55,6 +56,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The accepting end's state.
 struct Server {
     options: ServeOptions,
+    /// Of the certificate, if it shows one: session numbers end with a part of it.
+    fingerprint: Option<Fingerprint>,
     hub: Arc<Hub>,
     sessions: tokio::sync::Semaphore,
     memory_left: Mutex<u64>,
@@ -111,7 +114,8 @@ pub async fn serve(listener: Listener, options: ServeOptions, stop: watch::Recei
     let bounds = options.bounds;
     let hub = Hub::new(bounds.handshakes, bounds.streams, options.counters.clone());
     let (controls, mut arriving) = mpsc::channel(CONTROLS_MAX);
-    let server = Arc::new(Server::new(options, hub.clone(), bounds.sessions, stop.clone()));
+    let fingerprint = Fingerprint::of(&listener.identity.certificate);
+    let server = Arc::new(Server::new(options, Some(fingerprint), hub.clone(), bounds.sessions, stop.clone()));
     let accepting = tokio::spawn({
         let stop = stop.clone();
         async move { accept_all(&listener, hub, controls, stop).await }
@@ -128,8 +132,15 @@ pub async fn serve(listener: Listener, options: ServeOptions, stop: watch::Recei
 }
 
 impl Server {
-    fn new(options: ServeOptions, hub: Arc<Hub>, sessions: usize, stop: watch::Receiver<bool>) -> Server {
+    fn new(
+        options: ServeOptions,
+        fingerprint: Option<Fingerprint>,
+        hub: Arc<Hub>,
+        sessions: usize,
+        stop: watch::Receiver<bool>,
+    ) -> Server {
         Server {
+            fingerprint,
             hub,
             sessions: tokio::sync::Semaphore::new(sessions),
             memory_left: Mutex::new(options.bounds.memory_bytes),
@@ -257,8 +268,9 @@ impl Server {
         dial: Option<Back>,
     ) -> Result<Prepared, Refusal> {
         let failed = |text: String| Refusal { code: Code::Failed, text };
-        let mut session = [0; 16];
-        sys::random::fill(&mut session).map_err(|e| failed(e.to_string()))?;
+        let mut random = [0; 16];
+        sys::random::fill(&mut random).map_err(|e| failed(e.to_string()))?;
+        let session = self.fingerprint.map_or(random, |print| instance::session_id(&print.0, random));
         let key = crate::tls::session_key(stream, &session).map_err(|e| failed(e.to_string()))?;
         let rate_max_bps = lesser(self.options.bounds.rate_bps, grant.rate_bps());
         let settings = self.within(open.settings)?;
@@ -407,7 +419,8 @@ pub async fn serve_connect(
     let grant = options.policy.admit(&remote.token, from).map_err(SessionError::Abandoned)?;
     let bounds = options.bounds;
     let hub = Hub::new(bounds.handshakes, bounds.streams, options.counters.clone());
-    let server = Server::new(options, hub, 1, stop);
+    // It shows no certificate.
+    let server = Server::new(options, None, hub, 1, stop);
     let mut to = addresses;
     to.swap(0, n);
     server.session(stream, asked, grant, Some(Back { remote, to })).await;

@@ -1,9 +1,10 @@
-//! The accepting end: one TCP port for control connections (TLS) and data streams.
+//! The accepting end: one TCP port, or a share of one behind a door, for control connections (TLS) and data streams.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
 use proto::control::{Direction, Refusal};
+use tokio::sync::{Mutex, mpsc};
 
 pub use service::Identity;
 
@@ -59,10 +60,18 @@ pub struct ServeLimits {
     pub rate_bps: Option<u64>,
 }
 
-/// A bound port with the identity it answers with.
+/// Where connections come from.
+pub enum Port {
+    /// A port of this process.
+    Own(TcpListener),
+    /// A door that has the port, and hands over those that are for this end. It is over when the sender is dropped.
+    Door(Mutex<mpsc::Receiver<TcpStream>>),
+}
+
+/// A port with the identity it answers with.
 pub struct Listener {
-    /// The socket.
-    pub socket: std::net::TcpListener,
+    /// The port.
+    pub port: Port,
     /// Who we are.
     pub identity: Identity,
 }

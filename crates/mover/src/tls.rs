@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use proto::attach::{BINDING_LABEL, Binding};
 use proto::hello::{EXPORTER_LABEL, SessionId, SessionKey};
+use proto::instance;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -92,10 +93,12 @@ pub fn peer<S>(stream: &tokio_rustls::TlsStream<S>) -> Option<Fingerprint> {
     Some(Fingerprint::of(stream.get_ref().1.peer_certificates()?.first()?))
 }
 
-/// The name in the client hello. It says nothing: identity is the fingerprint.
+/// The name in the client hello. It proves nothing: identity is the fingerprint, and where that is known the name tells a door in front of
+/// several agents which of them is meant.
 #[must_use]
-pub fn server_name() -> ServerName<'static> {
-    ServerName::try_from("longhaul").expect("a valid name")
+pub fn server_name(expected: Option<&Fingerprint>) -> ServerName<'static> {
+    let name = expected.map_or_else(|| instance::NAME_END.to_owned(), |print| instance::server_name(&print.0));
+    ServerName::try_from(name).expect("a valid name")
 }
 
 /// The session's key, exported from its first control connection.

@@ -90,3 +90,9 @@ pub const CHUNK_RANGES_MAX: usize = 64 << 10;
 pub const EVENTS_BYTES_MAX: usize = 256 << 10;
 /// Addresses that an agent tries to reach the other one of a relayed copy.
 pub const RELAY_ADDRESSES_MAX: usize = 16;
+/// Bytes of the beginning of a connection that are looked at to tell which of several instances is meant. A ClientHello that is
+/// longer is of none; ours has less than 2 KiB.
+pub const FIRST_BYTES_MAX: usize = 16 << 10;
+/// Addresses of a host whose probes one instance wants to be handed by its door, and that a door has for all of them. A door ends the
+/// connection to an instance that names more.
+pub const PROBE_ADDRESSES_MAX: usize = 64;

@@ -7,7 +7,7 @@
 //! | [`buffer`] | one mapping cut into page-aligned buffers that are handed around, never copied |
 //! | [`ring`] | positional reads and writes in flight at once: io_uring, or plain calls behind the same face |
 //! | [`mod@file`] | directories whose names cannot lead out of them, and everything one does to a file |
-//! | [`socket`] | TCP: connect, send, receive, pacing, congestion control, `tcp_info` |
+//! | [`socket`] | TCP: connect, send, receive, pacing, congestion control, `tcp_info`; sockets handed to another process |
 //! | [`poll`] | waiting for many sockets, and waking the waiter from another thread |
 //! | [`cpu`] | CPU time, memory, affinity, NUMA nodes, limits |
 //! | [`device`] | the block device under a file |

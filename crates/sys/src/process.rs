@@ -1,6 +1,8 @@
 //! Who and where this process is, and the few things about it that one changes.
 
+use std::ffi::CString;
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::Mode;
@@ -29,6 +31,29 @@ pub fn euid() -> u32 {
 /// The effective group id.
 pub fn egid() -> u32 {
     rustix::process::getegid().as_raw()
+}
+
+/// The id of the user of this name, as the system knows its users; `None` if there is none.
+///
+/// # Errors
+///
+/// When the system cannot look it up.
+pub fn user_id(name: &str) -> io::Result<Option<u32>> {
+    let Ok(name) = CString::new(name) else { return Ok(None) };
+    // An entry of more than that is none that anybody logs in with.
+    let mut space = vec![0; 16 << 10];
+    let mut entry = MaybeUninit::<libc::passwd>::uninit();
+    let mut found = std::ptr::null_mut();
+    // SAFETY: all four places are live for the call, which writes at most the length given into `space`.
+    let error =
+        unsafe { libc::getpwnam_r(name.as_ptr(), entry.as_mut_ptr(), space.as_mut_ptr(), space.len(), &mut found) };
+    match (error, found.is_null()) {
+        // SAFETY: it was found, so the entry has been written.
+        (0, false) => Ok(Some(unsafe { entry.assume_init() }.pw_uid)),
+        // Some systems say that there is none by an error (getpwnam(3)).
+        (0 | libc::ENOENT | libc::ESRCH | libc::EBADF | libc::EPERM, true) => Ok(None),
+        (error, _) => Err(io::Error::from_raw_os_error(error)),
+    }
 }
 
 /// What the kernel sends this process when its parent dies.
@@ -208,6 +233,14 @@ mod tests {
             let output = shell.arg(&this).env("LONGHAUL_TEST_HANGUP", "1").output().unwrap();
             let said = String::from_utf8_lossy(&output.stdout);
             assert!(said.contains(&format!("ignored: {ignored}")), "{said}");
+        }
+    }
+
+    #[test]
+    fn users_have_ids() {
+        assert_eq!(user_id("root").unwrap(), Some(0));
+        for none in ["", "no such user of this host", "a\0b"] {
+            assert_eq!(user_id(none).unwrap(), None, "{none:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! TCP sockets: connecting, sending, receiving, pacing, congestion control, and what the kernel
+//! TCP sockets, and local ones that hand them over: connecting, sending, receiving, pacing, congestion control, and what the kernel
 //! measures.
 //!
 //! Sockets made here are nonblocking and closed on exec. Everything takes any
@@ -8,6 +8,7 @@
 
 mod congestion;
 mod connect;
+mod handing;
 mod interface;
 mod label;
 mod options;
@@ -26,6 +27,7 @@ pub use congestion::{
 pub use connect::{
     accept, connect, finish_connect, listen, local_addr, open, peer_addr, shutdown, start_connect, take_error,
 };
+pub use handing::{connect_local, inherited_listener, listen_local, recv_message, send_message};
 pub use interface::{interface_of, interfaces};
 pub use label::set_flow_label;
 pub use options::{

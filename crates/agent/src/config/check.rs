@@ -10,9 +10,9 @@ use service::config::Source;
 use toml::Spanned;
 use units::Bytes;
 
-use super::controller;
 use super::raw::{Raw, RawHooks, RawLimits, RawRoot};
 use super::{Config, ConfigError, DataAddress, Environment, Listen, Overrides, PORT};
+use super::{controller, door};
 use crate::roots::{Root, RootError, Roots};
 
 const SESSIONS: (i64, RangeInclusive<i64>) = (64, 1..=4096);
@@ -25,15 +25,15 @@ const MEMORY_MIN: Bytes = Bytes::mib(64);
 const ADDRESSES_MAX: usize = 64;
 
 /// A value with where it came from, for the message.
-pub(super) struct From<'a> {
-    pub(super) source: &'a Source<'a>,
-    pub(super) key: &'a str,
+pub(crate) struct From<'a> {
+    pub(crate) source: &'a Source<'a>,
+    pub(crate) key: &'a str,
     /// `None` for the command line.
-    pub(super) span: Option<Range<usize>>,
+    pub(crate) span: Option<Range<usize>>,
 }
 
 impl From<'_> {
-    pub(super) fn error(&self, text: impl Into<String>) -> ConfigError {
+    pub(crate) fn error(&self, text: impl Into<String>) -> ConfigError {
         match &self.span {
             Some(span) => self.source.error(self.key, span.clone(), text),
             None => ConfigError::new(None, self.key, text),
@@ -51,6 +51,7 @@ pub(super) fn check(
     let metrics = either(source, ("--metrics", &overrides.metrics), ("metrics", &raw.metrics), address)?;
     let state_dir = state_dir(raw.state_dir, source, overrides, environment)?;
     let config = Config {
+        door: door::address(raw.door, listen, source, overrides)?,
         listen: listen.map_or(DEFAULT_LISTEN, |address| Listen { address, by_default: false }),
         controller: controller::address(raw.controller, source, overrides)?,
         grants: controller::grants(&raw.grant, source, &state_dir)?,
@@ -77,11 +78,11 @@ pub(super) fn check(
     Ok(config)
 }
 
-const DEFAULT_LISTEN: Listen =
+pub(crate) const DEFAULT_LISTEN: Listen =
     Listen { address: SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), PORT), by_default: true };
 
 /// The value of the command line, else that of the file, parsed.
-fn either<T>(
+pub(crate) fn either<T>(
     source: &Source<'_>,
     (option, over): (&str, &Option<String>),
     (key, raw): (&str, &Option<Spanned<String>>),
@@ -94,7 +95,7 @@ fn either<T>(
     }
 }
 
-fn address(text: &str, from: &From<'_>) -> Result<SocketAddr, ConfigError> {
+pub(crate) fn address(text: &str, from: &From<'_>) -> Result<SocketAddr, ConfigError> {
     let shown = text.escape_debug();
     text.parse().map_err(|_| match text.parse::<IpAddr>() {
         Ok(ip) => from.error(format!("`{shown}` has no port: write `{}`", SocketAddr::new(ip, PORT))),
@@ -150,7 +151,7 @@ fn state_dir(
 }
 
 /// A file is read by services and people in many places; a relative path in it means nothing.
-pub(super) fn absolute<'a>(path: &'a PathBuf, from: &From<'_>) -> Result<&'a PathBuf, ConfigError> {
+pub(crate) fn absolute<'a>(path: &'a PathBuf, from: &From<'_>) -> Result<&'a PathBuf, ConfigError> {
     if path.is_absolute() {
         return Ok(path);
     }

@@ -27,9 +27,17 @@ pub(super) struct Raw {
     pub(super) tests: RawAllow,
     #[serde(default)]
     pub(super) relay: RawAllow,
+    pub(super) door: Option<Spanned<RawDoor>>,
     pub(super) controller: Option<Spanned<RawController>>,
     #[serde(default)]
     pub(super) grant: Vec<RawGrant>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawDoor {
+    pub(super) socket: Option<Spanned<PathBuf>>,
+    pub(super) user: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Deserialize)]

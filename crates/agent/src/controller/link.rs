@@ -152,7 +152,7 @@ async fn connect(site: &Site) -> Result<(Stream, Fingerprint), End> {
     let judge = site.judge(seen.clone()).map_err(End::Lost)?;
     let config = mover::tls::client(judge, refusal.clone(), &[ALPN], Some(&site.identity));
     let config = config.map_err(|error| failed(error.to_string()))?;
-    let shaken = timeout(PATIENCE, TlsConnector::from(config).connect(mover::tls::server_name(), tcp)).await;
+    let shaken = timeout(PATIENCE, TlsConnector::from(config).connect(mover::tls::server_name(None), tcp)).await;
     let stream = match shaken {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {

@@ -125,7 +125,8 @@ fn remote(run: &Run) -> Result<Remote, No> {
     let label = if label.is_empty() { run.addresses[0].to_string() } else { label };
     // Best first; more are not tried.
     let addresses = run.addresses.iter().take(RELAY_ADDRESSES_MAX).copied().collect();
-    Ok(Remote { reach: Reach::Connect(addresses), judge, token: run.token.clone(), label, gone: None })
+    let (reach, token) = (Reach::Connect(addresses), run.token.clone());
+    Ok(Remote { reach, expected: Some(pin), judge, token, label, gone: None })
 }
 
 fn how(how: &How) -> Result<(CopyOptions, Settings), No> {

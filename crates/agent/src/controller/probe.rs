@@ -1,30 +1,29 @@
 //! Questions over the paths that the controller named, and answers to those of other agents.
 //!
-//! One task has all of it, and a socket for each address of this host that a path begins at: bound to it, so that questions and answers
-//! take the path. Each path is asked over each [`PROBE_EACH_MS`], spread over that time; [`answers`] says what follows from the answers.
+//! One task has all of it, and [`ports`] a socket for each address of this host that a path begins at, or its door has: bound to it, so that
+//! questions and answers take the path. Each path is asked over each [`PROBE_EACH_MS`], spread over that time; [`answers`] says what follows from the answers.
 //! A datagram that is not of a path that is known, from the other end of it, with its tag, is dropped; an answer is as long as its
 //! question, and goes back only to the path's other end, at most one each [`ANSWER_EACH`]. What is asked and answered carries the marks of
 //! the path. A host whose kernel would not answer a connection with them keeps silent on that path, as if a filter stood in the way.
 
 mod answers;
-mod port;
+mod answered;
+mod ports;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::agent::{FromAgent, PROBE_EACH_MS, PROBES_MAX, PathNews, PathState, Probe};
+use proto::door::Datagram as Arrived;
 use proto::hello::SessionKey;
-use proto::probe::{BYTES, Probe as Datagram};
+use proto::probe::Probe as Datagram;
 use tokio::sync::{mpsc, watch};
 
 use super::{Site, now};
 use answers::Watch;
-use port::Port;
+use ports::Ports;
 
-/// Addresses of this host that paths begin at.
-const SOCKETS_MAX: usize = 64;
 /// Datagrams that wait to be looked at; further ones are dropped.
 const ARRIVED_MAX: usize = 1024;
 /// Between two looks at the clock; the paths that are asked over are spread over so many of them.
@@ -34,9 +33,6 @@ const SLOTS: u64 = PROBE_EACH_MS / 20;
 const ANSWER_EACH: Duration = Duration::from_millis(PROBE_EACH_MS / 4);
 /// How each path goes is told so often, besides when it changes.
 const TELL: Duration = Duration::from_secs(10);
-
-/// A datagram: at which of our addresses it came, from where, and what is in it.
-type Arrived = (IpAddr, SocketAddr, [u8; BYTES]);
 
 /// A path.
 struct Path {
@@ -53,8 +49,8 @@ struct Path {
 /// Asks and answers over the paths that `lists` has last, for as long as there may be another. A new list has all states told anew.
 pub(super) async fn run(site: Arc<Site>, mut lists: watch::Receiver<Vec<Probe>>) {
     let (arrive, mut arrived) = mpsc::channel(ARRIVED_MAX);
-    let mut prober = Prober { site, port: 0, paths: BTreeMap::new(), ports: BTreeMap::new(), arrive, told: now() };
-    prober.port = prober.site.fixed.bound.port();
+    let ports = Ports::new(site.fixed.bound.port(), site.door.clone(), arrive);
+    let mut prober = Prober { site, paths: BTreeMap::new(), ports, told: now() };
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let mut slot = 0;
@@ -67,7 +63,7 @@ pub(super) async fn run(site: Arc<Site>, mut lists: watch::Receiver<Vec<Probe>>)
                 let list = lists.borrow_and_update().clone();
                 prober.take(list).await;
             }
-            Some((here, from, bytes)) = arrived.recv() => prober.hear(here, from, &bytes),
+            Some(datagram) = arrived.recv() => prober.hear(&datagram),
             _ = look.tick(), if !prober.paths.is_empty() => {
                 prober.look(slot);
                 slot = (slot + 1) % SLOTS;
@@ -78,10 +74,8 @@ pub(super) async fn run(site: Arc<Site>, mut lists: watch::Receiver<Vec<Probe>>)
 
 struct Prober {
     site: Arc<Site>,
-    port: u16,
     paths: BTreeMap<u64, Path>,
-    ports: BTreeMap<IpAddr, Port>,
-    arrive: mpsc::Sender<Arrived>,
+    ports: Ports,
     told: Duration,
 }
 
@@ -94,7 +88,7 @@ impl Prober {
                 tracing::warn!(?probe, "the controller named a path whose key is none");
                 continue;
             };
-            let unanswered = port::is_not_answered(probe.marks);
+            let unanswered = answered::is_not_answered(probe.marks);
             let path = match before.remove(&probe.path).filter(|path| path.probe == probe) {
                 Some(path) => Path { told: None, is_mute: unanswered.is_some(), ..path },
                 None => {
@@ -107,24 +101,8 @@ impl Prober {
             };
             self.paths.insert(path.probe.path, path);
         }
-        let wanted = |ip: &IpAddr| self.paths.values().any(|path| path.probe.here == *ip);
-        self.ports.retain(|ip, _| wanted(ip));
-        let mut missing: Vec<IpAddr> = self.paths.values().map(|path| path.probe.here).collect();
-        missing.sort_unstable();
-        missing.dedup();
-        missing.retain(|ip| !self.ports.contains_key(ip));
-        for ip in missing {
-            if self.ports.len() >= SOCKETS_MAX {
-                tracing::warn!(%ip, "paths begin at more than {SOCKETS_MAX} addresses of this host: nobody asks or answers at this one");
-                continue;
-            }
-            match Port::open(ip, self.port, self.arrive.clone()).await {
-                Ok(port) => drop(self.ports.insert(ip, port)),
-                Err(error) => {
-                    tracing::warn!(%ip, port = self.port, %error, "cannot ask or answer over paths at this address: give it to this host, or take the paths from it out of the network");
-                }
-            }
-        }
+        let addresses = self.paths.values().map(|path| path.probe.here).collect();
+        self.ports.keep_to(&addresses).await;
     }
 
     fn look(&mut self, slot: u64) {
@@ -142,12 +120,9 @@ impl Prober {
                     number: path.watch.ask(now),
                     sent_us: u64::try_from(now.as_micros()).unwrap_or(u64::MAX),
                 };
-                if let Some(port) = self.ports.get_mut(&path.probe.here).filter(|_| !path.is_mute) {
-                    // What cannot be sent is a question without an answer.
-                    let sent = port.send(&question.encode(&path.key), path.probe.there, path.probe.marks);
-                    if let Err(error) = sent {
-                        tracing::debug!(path = path.probe.path, %error, "a question could not be sent");
-                    }
+                if !path.is_mute {
+                    let Probe { here, there, marks, .. } = path.probe;
+                    self.ports.send(here, &question.encode(&path.key), there, marks);
                 }
             }
             path.watch.look(now);
@@ -165,9 +140,9 @@ impl Prober {
         }
     }
 
-    fn hear(&mut self, here: IpAddr, from: SocketAddr, bytes: &[u8]) {
+    fn hear(&mut self, Arrived { here, there, bytes }: &Arrived) {
         let Some(path) = Datagram::path_of(bytes).and_then(|path| self.paths.get_mut(&path)) else { return };
-        if path.probe.here != here || path.probe.there.ip() != from.ip() {
+        if path.probe.here != *here || path.probe.there.ip() != there.ip() {
             return;
         }
         let Some(heard) = Datagram::decode(bytes, &path.key) else { return };
@@ -176,9 +151,9 @@ impl Prober {
             (true, true) => path.watch.answer(heard.number, Duration::from_micros(heard.sent_us), now),
             (false, false) => {
                 let is_soon = path.answered.is_some_and(|last| now.saturating_sub(last) < ANSWER_EACH);
-                if let Some(port) = self.ports.get_mut(&here).filter(|_| !is_soon && !path.is_mute) {
+                if !is_soon && !path.is_mute {
                     path.answered = Some(now);
-                    let _ = port.send(&heard.answer().encode(&path.key), from, path.probe.marks);
+                    self.ports.send(*here, &heard.answer().encode(&path.key), *there, path.probe.marks);
                 }
             }
             _ => {}

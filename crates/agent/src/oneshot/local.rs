@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use mover::request::{Fingerprint, Reach, Remote};
-use mover::server::{Counters, Listener, ServeOptions};
+use mover::server::{Counters, Listener, Port, ServeOptions};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -44,15 +44,17 @@ impl LocalAgent {
             counters: Arc::new(Counters::default()),
             addresses: Vec::new(),
         };
+        let fingerprint = Fingerprint::of(&identity.certificate);
         let remote = Remote {
             reach: Reach::Connect(vec![bound]),
-            judge: only(Fingerprint::of(&identity.certificate)),
+            expected: Some(fingerprint),
+            judge: only(fingerprint),
             token: key,
             label: "this host".into(),
             gone: None,
         };
         let (ask, asked) = watch::channel(Stop::No);
-        let serving = tokio::spawn(serve(Listener { socket, identity }, serving, asked));
+        let serving = tokio::spawn(serve(Listener { port: Port::Own(socket), identity }, serving, asked));
         Ok(LocalAgent { remote, ask, serving })
     }
 

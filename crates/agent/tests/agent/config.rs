@@ -122,7 +122,8 @@ fn the_packaged_file_is_a_configuration() {
         Config::parse(Path::new("serve.toml"), &served, &Overrides::default(), &Environment::default()).unwrap();
     assert_eq!(config.state_dir(), Path::new("/var/lib/longhaul"));
 
-    // What it shows as comments is as true as the rest.
+    // What it shows as comments is as true as the rest, where there is the user that it names.
+    let served = served.replace("user = \"longhaul-door\"", "user = \"0\"");
     let commented: String = served
         .lines()
         .map(|line| {
@@ -138,6 +139,7 @@ fn the_packaged_file_is_a_configuration() {
     assert!(
         config.bounds().rate_bps.is_some() && config.hooks().before_file.is_some() && !config.addresses().is_empty()
     );
+    assert_eq!(config.door().map(|door| door.uid), Some(0));
     assert!(config.controller().is_some() && config.grants().iter().count() == 1);
     let keys =
         ["listen", "state_dir", "metrics", "log", "addresses", "sessions", "streams", "handshakes", "memory", "rate"];
@@ -239,6 +241,36 @@ fn bad_files_are_told_where_what_and_the_way_out() {
     for (text, message) in BAD_FILES {
         let told = load(&site, text, &Overrides::default()).map(|_| "accepted").unwrap_err();
         assert_eq!(told, *message, "\n{text}");
+    }
+}
+
+#[test]
+fn a_door_has_a_socket_a_user_and_a_port() {
+    let site = Site::new();
+    let root = "[[root]]\npath = \"TOP/data\"\n";
+    let config = |door: &str, overrides: &Overrides| load(&site, &format!("{door}\n{root}"), overrides);
+    let none = Overrides::default;
+    let text = "listen = '[::]:4000'\n[door]\nsocket = '/run/x/door.sock'\nuser = 'root'";
+    let found = config(text, &none()).unwrap();
+    let door = found.door().unwrap();
+    assert_eq!((door.socket.to_str(), door.uid, found.listen().address.port()), (Some("/run/x/door.sock"), 0, 4000));
+    let over = Overrides { door: Some("/run/y".into()), door_user: Some("61000".into()), ..none() };
+    let found = config(text, &over).unwrap();
+    assert_eq!(found.door().map(|door| (door.socket.to_str(), door.uid)), Some((Some("/run/y"), 61_000)));
+    let cases = [
+        ("[door]\nuser = 'root'", none(), "serve.toml:1:1: door: there is no socket"),
+        ("[door]\nsocket = 'x'\nuser = 'root'", none(), "serve.toml:2:10: door.socket: `x` is not absolute"),
+        ("[door]\nsocket = '/x'\nuser = 'no such'", none(), "serve.toml:3:8: door.user: there is no user `no such`"),
+        ("", Overrides { door_user: Some("0".into()), ..none() }, "--door-user: there is no door"),
+        (
+            "",
+            Overrides { listen: Some("[::]:0".into()), door: Some("/x".into()), door_user: Some("0".into()), ..none() },
+            "--door: behind a door `listen` is where the door listens",
+        ),
+    ];
+    for (text, overrides, message) in cases {
+        let told = config(text, &overrides).map(|_| "accepted").unwrap_err();
+        assert!(told.starts_with(message), "{told}\n{text}");
     }
 }
 

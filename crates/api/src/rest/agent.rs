@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Check, ENROL_SECONDS_MAX, Time, Wrong, checked_name, checked_seconds, checked_text};
+use super::{Check, ENROL_SECONDS_MAX, Time, Wrong, checked_agent, checked_seconds, checked_text};
 use crate::agent::{Granted, Interface, Mode};
 
 /// An agent that was enrolled.
@@ -79,7 +79,7 @@ pub enum AgentState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnrolRequest {
-    /// For which host of the network.
+    /// For which host of the network; for an agent that shares it with others `instance@host`.
     pub host: String,
     /// How long it is good, s; [`super::ENROL_SECONDS`] if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ pub struct EnrolRequest {
 
 impl Check for EnrolRequest {
     fn check(&self) -> Result<(), Wrong> {
-        checked_name("host", &self.host)?;
+        checked_agent("host", &self.host)?;
         checked_seconds("good_seconds", self.good_seconds, ENROL_SECONDS_MAX)
     }
 }

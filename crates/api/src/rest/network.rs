@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Check, HOSTS_MAX, LIMIT_SECONDS_MAX, NAME_MAX, SAMPLES_MAX, Time, Wrong, checked_name, checked_seconds,
-    checked_text,
+    Check, HOSTS_MAX, LIMIT_SECONDS_MAX, NAME_MAX, SAMPLES_MAX, Time, Wrong, checked_agent, checked_name,
+    checked_seconds, checked_text,
 };
 use crate::Name;
 
@@ -121,7 +121,7 @@ impl Check for EndpointRequest {
             return Err(Wrong::new("hosts", format!("there are {}: name 1 to {HOSTS_MAX}", self.hosts.len())));
         }
         for (n, host) in self.hosts.iter().enumerate() {
-            checked_name("hosts", host)?;
+            checked_agent("hosts", host)?;
             if self.hosts[..n].contains(host) {
                 return Err(Wrong::new("hosts", format!("`{host}` is there twice: name it once")));
             }

@@ -191,3 +191,13 @@ fn problems_have_a_word_a_status_and_a_way_out() {
         assert!((400..600).contains(&kind.status()), "{kind}");
     }
 }
+
+#[test]
+fn agents_that_share_a_host_have_two_names_in_one() {
+    for good in ["dtn1", "cms@dtn1", "a.b_c-d@e"] {
+        assert!(checked_agent("host", good).is_ok(), "{good}");
+    }
+    for bad in ["", "@dtn1", "cms@", "cms@dtn1@x", "c ms@dtn1", "cms@dtn 1", "cms/x@dtn1"] {
+        assert!(checked_agent("host", bad).is_err(), "{bad}");
+    }
+}

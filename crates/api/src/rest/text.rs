@@ -95,6 +95,16 @@ pub(super) fn checked_path(path: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
+/// Checks the name of an agent: that of its host, or, where several share a host, `instance@host`.
+///
+/// # Errors
+/// When it is none.
+pub fn checked_agent(field: &str, agent: &str) -> Result<(), Wrong> {
+    let (instance, host) = agent.split_once('@').map_or((None, agent), |(instance, host)| (Some(instance), host));
+    instance.map_or(Ok(()), |instance| checked_name(field, instance))?;
+    checked_name(field, host)
+}
+
 /// Checks the name of a host, endpoint, class, link, token, or collaboration: letters, digits, `.`, `_`, `-`, at most
 /// [`NAME_MAX`] of them, the first a letter or digit.
 ///

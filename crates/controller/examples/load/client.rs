@@ -30,7 +30,7 @@ pub(crate) async fn connect(
     let config = config.map_err(std::io::Error::other)?;
     let tcp = TcpStream::connect(address).await?;
     tcp.set_nodelay(true)?;
-    TlsConnector::from(config).connect(mover::tls::server_name(), tcp).await
+    TlsConnector::from(config).connect(mover::tls::server_name(None), tcp).await
 }
 
 /// A connection that requests go over, one at a time.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use api::agent::{PROBES_MAX, PathNews, PathState, Probe, ToAgent};
 use ledger::cuts::{Asked, Inference, Standing};
+use ledger::machine;
 use model::network::{LinkIndex, Network};
 use tokio::time::Instant;
 use units::Marks;
@@ -345,7 +346,7 @@ impl Core {
                 .filter(|route| self.known.links(network, *route).is_some_and(|links| links.contains(&link)));
             let before = over.take(WATCHED_EACH).collect::<Vec<_>>();
             let named = network.paths.iter().enumerate().filter(|(_, path)| {
-                let here = |node: usize| self.connected.contains_key(&network.nodes[node].name);
+                let here = |node: usize| self.agent_at(&network.nodes[node].name).is_some();
                 path.is_bound() && path.links.contains(&link) && here(path.from) && here(path.to)
             });
             let named: Vec<Route> = named.map(|(index, _)| Route::Named(index)).take(WATCHED_EACH).collect();
@@ -359,8 +360,9 @@ impl Core {
 
     /// Usual paths over a link, of hosts that are connected.
     fn usual_over(&mut self, network: &Network, link: LinkIndex) -> Vec<Route> {
-        let hosts: Vec<usize> =
-            self.connected.keys().filter_map(|host| network.node(host).ok()).take(WATCHED_HOSTS).collect();
+        let nodes: BTreeSet<usize> =
+            self.connected.keys().filter_map(|agent| network.node(machine(agent)).ok()).collect();
+        let hosts: Vec<usize> = nodes.into_iter().take(WATCHED_HOSTS).collect();
         let mut found = Vec::new();
         for (n, a) in hosts.iter().enumerate() {
             for b in &hosts[n + 1..] {
@@ -379,9 +381,9 @@ impl Core {
     fn ask_over(&mut self, world: &World, route: Route, now: Instant) {
         let ends = route.ends(&world.network);
         let Some(ips) = self.addresses(world, route, ends) else { return };
-        let hosts = ends.map(|end| world.network.nodes[end].name.clone());
-        let port = |host: &String| self.connected.get(host).and_then(|connected| connected.inventory.probe_port);
-        let (Some(near), Some(far)) = (port(&hosts[0]), port(&hosts[1])) else { return };
+        let [Some(near), Some(far)] = ends.map(|end| self.agent_at(&world.network.nodes[end].name)) else { return };
+        let hosts = [near, far].map(|(agent, _)| agent.clone());
+        let [Some(near), Some(far)] = [near, far].map(|(_, connected)| connected.inventory.probe_port) else { return };
         let addresses = [SocketAddr::new(ips[0], near), SocketAddr::new(ips[1], far)];
         if let Some(asking) = self.probing.routes.get_mut(&route).filter(|asking| asking.addresses == addresses) {
             asking.used = now;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use ledger::lease::Leases;
 use ledger::rates::{Asked, Left, Limited, Rates, Situation};
-use ledger::{Event, LinkTrouble, Mode, Resource, Session, SessionId};
+use ledger::{Event, LinkTrouble, Mode, Resource, Session, SessionId, machine};
 use plan::allot::Snapshot;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
@@ -271,7 +271,7 @@ impl Core {
 
     /// The sessions that are to have a rate.
     fn asked(&self, world: &World) -> Vec<Asked> {
-        let node = |name: &str| world.network.nodes.iter().position(|node| node.name == name);
+        let node = |agent: &str| world.network.nodes.iter().position(|node| node.name == machine(agent));
         let nodes: BTreeMap<&str, usize> =
             self.state.agents.keys().filter_map(|host| Some((host.as_str(), node(host)?))).collect();
         let class = |name: &str| world.shares.classes.iter().position(|class| class.name == name);
@@ -345,7 +345,7 @@ impl Core {
         };
         limits.for_each(|(resource, limit)| lower(of(resource), Some(limit.rate_bps)));
         for (host, connected) in &self.connected {
-            let Some(node) = node(host) else { continue };
+            let Some(node) = node(machine(host)) else { continue };
             lower(Some(Limited::Host(node)), connected.inventory.each_way_bps());
             lower(Some(Limited::Cores(node)), connected.inventory.cores_bps);
         }

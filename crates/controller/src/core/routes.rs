@@ -10,12 +10,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use api::agent::{Inventory, PathState, SessionPath, ToAgent};
 use api::rest::Time;
-use ledger::{Moment, SessionId, TransferId};
+use ledger::{End, Moment, SessionId, TransferId, machine};
 use model::network::{LinkIndex, Network, NodeIndex};
 use model::scenario::Way;
 use units::Marks;
 
-use super::live::Step;
+use super::live::{Connected, Step};
 use super::{Core, World};
 
 /// Paths of a session: the one in use and those that wait.
@@ -270,7 +270,7 @@ impl Core {
     /// The hosts of a session in the network: who sends, who receives.
     fn ends_of(&self, world: &World, id: SessionId) -> Option<[NodeIndex; 2]> {
         let session = self.state.sessions.get(&id)?;
-        let node = |name: &str| world.network.node(name).ok();
+        let node = |agent: &str| world.network.node(machine(agent)).ok();
         let ends = [node(&session.from)?, node(&session.to)?];
         (ends[0] != ends[1]).then_some(ends)
     }
@@ -285,7 +285,7 @@ impl Core {
             return Some(addresses);
         }
         let inventory = |node: NodeIndex| {
-            let connected = self.connected.get(&world.network.nodes.get(node)?.name)?;
+            let (_, connected) = self.agent_at(&world.network.nodes.get(node)?.name)?;
             Some(&connected.inventory)
         };
         let (a, b) = (inventory(a)?, inventory(b)?);
@@ -297,6 +297,13 @@ impl Core {
     /// The addresses that packets of a named path have in the network in force, at two hosts; `None` as [`Core::addresses`].
     pub(crate) fn path_addresses(&self, index: usize, ends: [NodeIndex; 2]) -> Option<[IpAddr; 2]> {
         self.addresses(self.world.as_ref()?, Route::Named(index), ends)
+    }
+
+    /// An agent that is connected at a host of the network: the one that is called as the host is, else the first of those that share it. Which of them says
+    /// what the host's addresses are, and asks over its paths, is all the same.
+    pub(super) fn agent_at(&self, host: &str) -> Option<(&String, &Connected)> {
+        let shares = || self.connected.iter().find(|(agent, _)| machine(agent) == host);
+        self.connected.get_key_value(host).or_else(shares)
     }
 
     /// The paths of a session as its driver knows them, the one in use first. `None` if no named one is among them: then all
@@ -314,11 +321,13 @@ impl Core {
 
     fn session_path(&self, world: &World, id: SessionId, route: Route) -> Option<SessionPath> {
         let session = self.state.sessions.get(&id)?;
-        let driver = world.network.node(session.driver_host()).ok()?;
-        let ends = self.ends_of(world, id)?;
-        let other = if ends[0] == driver { ends[1] } else { ends[0] };
-        let [here, there] = self.addresses(world, route, [driver, other])?;
-        let inventory = &self.connected.get(&world.network.nodes.get(other)?.name)?.inventory;
+        let [from, to] = self.ends_of(world, id)?;
+        let (ends, other) = match session.driver {
+            End::Source => ([from, to], &session.to),
+            End::Destination => ([to, from], &session.from),
+        };
+        let [here, there] = self.addresses(world, route, ends)?;
+        let inventory = &self.connected.get(other)?.inventory;
         let port = inventory.addresses.iter().find(|to| to.ip() == there).or(inventory.addresses.first())?.port();
         let (to, marks) = (SocketAddr::new(there, port), route.marks(&world.network));
         Some(SessionPath { session: id.0, to, from: Some(here), marks, is_cut: false })

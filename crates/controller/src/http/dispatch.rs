@@ -132,7 +132,7 @@ async fn hosts<A: App>(call: Call, ask: Ask<'_, A>) -> Answer<Response> {
         Call::RemoveEndpoint => done(app.remove_endpoint(caller, ask.name("name")?).await),
         Call::Agents => ok(app.agents(caller).await),
         Call::Enrol => Ok(json(StatusCode::CREATED, &app.enrol(caller, ask.json::<EnrolRequest>()?).await?)),
-        Call::RemoveAgent => done(app.remove_agent(caller, ask.name("host")?).await),
+        Call::RemoveAgent => done(app.remove_agent(caller, ask.agent("host")?).await),
         Call::DrainAgent => set_mode(&ask, Mode::Draining).await,
         Call::PauseAgent => set_mode(&ask, Mode::Paused).await,
         _ => set_mode(&ask, Mode::Active).await,
@@ -141,7 +141,7 @@ async fn hosts<A: App>(call: Call, ask: Ask<'_, A>) -> Answer<Response> {
 
 async fn set_mode<A: App>(ask: &Ask<'_, A>, mode: Mode) -> Answer<Response> {
     let request = ask.json_or_default::<ModeRequest>()?;
-    ok(ask.face.app.set_mode(&ask.caller, ask.name("host")?, mode, request.reason).await)
+    ok(ask.face.app.set_mode(&ask.caller, ask.agent("host")?, mode, request.reason).await)
 }
 
 async fn tokens<A: App>(call: Call, ask: Ask<'_, A>) -> Answer<Response> {

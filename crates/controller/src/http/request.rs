@@ -190,6 +190,13 @@ impl<A> Ask<'_, A> {
         Ok(value)
     }
 
+    /// A part of the path that is the name of an agent.
+    pub(super) fn agent(&self, name: &str) -> Result<&str, Problem> {
+        let value = self.param(name)?;
+        api::rest::checked_agent(name, value)?;
+        Ok(value)
+    }
+
     /// A part of the path that names a resource: links have a colon.
     pub(super) fn resource(&self, name: &str) -> Result<&str, Problem> {
         let value = self.param(name)?;

@@ -28,7 +28,7 @@ pub(crate) async fn connect_as(
 ) -> std::io::Result<TlsStream<TcpStream>> {
     let config = mover::tls::client(Arc::new(|_| Ok(())), Arc::default(), &[protocol], own).unwrap();
     let tcp = TcpStream::connect(address).await?;
-    soon(TlsConnector::from(config).connect(mover::tls::server_name(), tcp)).await
+    soon(TlsConnector::from(config).connect(mover::tls::server_name(None), tcp)).await
 }
 
 /// An answer.

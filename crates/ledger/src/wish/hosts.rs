@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::limits::{AGENTS_MAX, ENROLMENT_LIFE_MAX_MS, ENROLMENTS_MAX};
-use crate::{Cause, Decision, Digest, Enrolment, Event, Mode, Moment, Outcome, SessionId, State};
+use crate::{Cause, Decision, Digest, Enrolment, Event, Mode, Moment, Outcome, SessionId, State, machine};
 
 use super::{Kind, Refusal, need, refuse};
 
@@ -94,7 +94,7 @@ pub(super) fn check_host(state: &State, host: &str) -> Result<(), Refusal> {
     let Some(network) = &state.network else {
         return refuse(Kind::Conflict, "there is no network yet: set it first");
     };
-    let known = network.hosts.contains(host);
+    let known = network.hosts.contains(machine(host)) && !host.starts_with('@');
     need(known, Kind::Unknown, || format!("the network has no host `{}`: look at `topology show`", host.escape_debug()))
 }
 

@@ -12,7 +12,7 @@ use crate::limits::{
 };
 use crate::{
     ApiToken, BookingsKnown, ClassKnown, Digest, Endpoint, Event, Limit, Location, Moment, NetworkKnown, Resource,
-    Role, SharesKnown, State,
+    Role, SharesKnown, State, machine,
 };
 
 use super::hosts::check_host;
@@ -31,8 +31,16 @@ pub fn set_network(state: &State, text: &str, by: &str) -> Result<Vec<Event>, Re
         hosts: hosts.collect(),
         links: network.links.iter().map(|link| link.name.clone()).collect(),
     };
+    // Behind it is the host of an agent that shares it with others.
+    let unclear = known.hosts.iter().find(|host| host.contains('@'));
+    need(unclear.is_none(), Kind::Bad, || {
+        format!(
+            "host `{}`: an `@` is between an instance and its host: call it otherwise",
+            unclear.map_or("", String::as_str)
+        )
+    })?;
     for (name, endpoint) in &state.endpoints {
-        let missing = endpoint.hosts.iter().find(|host| !known.hosts.contains(*host));
+        let missing = endpoint.hosts.iter().find(|host| !known.hosts.contains(machine(host)));
         need(missing.is_none(), Kind::Conflict, || {
             let host = missing.map_or("", String::as_str);
             format!("the network has no host `{host}` of endpoint `{name}`: keep it, or change the endpoint first")

@@ -40,6 +40,8 @@ impl Serve {
             state_dir: args.state_dir,
             metrics: args.metrics,
             ready_file: args.ready_file,
+            door: args.door,
+            door_user: args.door_user,
             controller: args.controller,
             enrol_token_file: args
                 .enrol_token_file
@@ -118,6 +120,9 @@ fn checked(config: &Config) -> String {
     );
     if let Some(metrics) = config.metrics() {
         text.push_str(&format!("metrics    {metrics}\n"));
+    }
+    if let Some(door) = config.door() {
+        text.push_str(&format!("door       {} of user {}\n", door.socket.display(), door.uid));
     }
     if let Some(controller) = config.controller() {
         text.push_str(&format!("controller {controller}\n"));

@@ -46,6 +46,14 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR:PORT")]
     pub(crate) metrics: Option<String>,
 
+    /// Socket at which a door hands over what comes to the port; --listen says where it listens then
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) door: Option<PathBuf>,
+
+    /// User that the door runs as, name or number; default longhaul-door
+    #[arg(long, value_name = "USER")]
+    pub(crate) door_user: Option<String>,
+
     /// Controller that this agent works for; without a fingerprint whoever answers first is pinned
     #[arg(long, value_name = "HOST:PORT[#FINGERPRINT]")]
     pub(crate) controller: Option<String>,
@@ -63,7 +71,7 @@ pub(crate) struct ServeArgs {
     pub(crate) log: Option<LogFormat>,
 
     /// The far end of host:/path: one session, told by a line on standard input.
-    #[arg(long, hide = true, conflicts_with_all = ["listen", "root", "config", "state_dir", "ready_file", "metrics", "controller", "enrol_token_file", "check", "log"])]
+    #[arg(long, hide = true, conflicts_with_all = ["listen", "root", "config", "state_dir", "ready_file", "metrics", "door", "door_user", "controller", "enrol_token_file", "check", "log"])]
     pub(crate) oneshot: bool,
 
     /// Ports that the far end may listen on.

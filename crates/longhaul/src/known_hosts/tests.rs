@@ -50,7 +50,9 @@ fn comments_and_blank_lines_are_kept_and_a_missing_newline_does_no_harm() {
     let pinned = fs::read_to_string(known.path()).unwrap();
     fs::write(known.path(), format!("# mine\n\n{}", pinned.trim_end())).unwrap();
     assert_eq!(known.check("a:1", &print(1)).unwrap(), Known::Same);
+    assert_eq!((known.pinned("a:1"), known.pinned("b:1")), (Some(print(1)), None));
     assert_eq!(known.check("b:1", &print(2)).unwrap(), Known::Pinned);
+    assert_eq!(known.pinned("b:1"), Some(print(2)));
     assert_eq!(fs::read_to_string(known.path()).unwrap(), format!("# mine\n\n{pinned}b:1 {}\n", print(2)));
 }
 

@@ -144,7 +144,12 @@ pub(crate) async fn start(end: &SshEnd, families: Families) -> Result<SshLogin> 
     let (hold, held) = oneshot::channel();
     let who = format!("the login at {host} is over, and longhaul there with it: {}", end.settings.command.program);
     let watcher = tokio::spawn(watch_over(child, said, who, tell, held));
-    Ok(SshLogin { remote: Remote { reach, judge, token: key, label: host, gone: Some(gone) }, input, watcher, hold })
+    Ok(SshLogin {
+        remote: Remote { reach, expected: pin, judge, token: key, label: host, gone: Some(gone) },
+        input,
+        watcher,
+        hold,
+    })
 }
 
 /// Waits for the end of ssh and tells why; ends it when it is not `held` any more.

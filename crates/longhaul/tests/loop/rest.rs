@@ -81,7 +81,7 @@ impl Rest {
         tcp.set_read_timeout(Some(PATIENCE))?;
         tcp.set_write_timeout(Some(PATIENCE))?;
         tcp.set_nodelay(true)?;
-        let session = rustls::ClientConnection::new(self.tls.clone(), mover::tls::server_name());
+        let session = rustls::ClientConnection::new(self.tls.clone(), mover::tls::server_name(None));
         let mut stream = rustls::StreamOwned::new(session.map_err(std::io::Error::other)?, tcp);
         stream.write_all(request.as_bytes())?;
         let mut answer = Vec::new();

@@ -256,7 +256,7 @@ mod tests {
             counters: Arc::default(),
             addresses: Vec::new(),
         };
-        Server::new(options, Hub::new(2, 2, Arc::default()), 2, watch::channel(false).1)
+        Server::new(options, None, Hub::new(2, 2, Arc::default()), 2, watch::channel(false).1)
     }
 
     #[test]

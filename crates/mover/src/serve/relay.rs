@@ -273,7 +273,8 @@ fn remote(relay: &Relay, addresses: Vec<SocketAddr>) -> (Remote, Arc<AtomicBool>
         Ok(())
     });
     let label = addresses[0].to_string();
-    (Remote { reach: Reach::Connect(addresses), judge, token: relay.peer.token.clone(), label, gone: None }, met)
+    let (reach, token) = (Reach::Connect(addresses), relay.peer.token.clone());
+    (Remote { reach, expected: Some(pin), judge, token, label, gone: None }, met)
 }
 
 /// Why the copy ended, for the command. Whoever may have copies driven could have this agent knock anywhere, so of

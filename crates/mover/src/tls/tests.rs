@@ -12,7 +12,7 @@ struct Met {
 async fn meet(client: Arc<ClientConfig>, server: Arc<ServerConfig>) -> Met {
     let (near, far) = tokio::io::duplex(1 << 16);
     let connect = async {
-        let mut stream = TlsConnector::from(client).connect(server_name(), near).await?;
+        let mut stream = TlsConnector::from(client).connect(server_name(None), near).await?;
         // TLS 1.3: what the server says of the client's certificate comes after the client's handshake.
         stream.read_exact(&mut [0]).await?;
         Ok(TlsStream::Client(stream))

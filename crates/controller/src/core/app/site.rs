@@ -24,7 +24,7 @@ pub(super) fn set_network(core: &mut Core, by: &str, toml: &str) -> Answer<Accep
     let events = wish::set_network(&core.state, toml, by).map_err(|refusal| core.turn_down(&refusal, None))?;
     core.grant(events)?;
     let hosts = core.state.network.as_ref().map(|network| network.hosts.clone()).unwrap_or_default();
-    let gone = core.state.agents.keys().filter(|host| !hosts.contains(*host));
+    let gone = core.state.agents.keys().filter(|host| !hosts.contains(ledger::machine(host)));
     let note = |host: &String| format!("agent `{host}` is no host of this network: it gets nothing to do");
     let mut notes: Vec<String> = gone.map(note).collect();
     if core.state.shares.is_none() {

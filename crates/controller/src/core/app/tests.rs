@@ -3,6 +3,7 @@
 mod explain;
 mod lost;
 mod replay;
+mod shared;
 mod site;
 mod transfers;
 mod undone;

@@ -181,7 +181,8 @@ impl Controller {
         let tcp = tcp.map_err(|late| self.lost("reach", late.into()))?.map_err(|e| self.lost("reach", e.into()))?;
         // Small requests would wait for acknowledgements.
         let _ = tcp.set_nodelay(true);
-        let shaken = tokio::time::timeout(PATIENCE, TlsConnector::from(config).connect(tls::server_name(), tcp)).await;
+        let shaken =
+            tokio::time::timeout(PATIENCE, TlsConnector::from(config).connect(tls::server_name(None), tcp)).await;
         match shaken.map_err(|late| self.lost("shake hands with", late.into()))? {
             Ok(stream) => Ok(stream),
             Err(error) => match refusal.lock().expect("nobody panics with it").take() {

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
 
 use anyhow::{Context, Result, anyhow};
-use mover::server::Listener;
+use mover::server::{Listener, Port};
 
 use super::OFFERED_MAX;
 use super::command::real_name;
@@ -42,7 +42,7 @@ impl Ours {
                 addresses.push(address);
             }
         }
-        Ok(Ours { listener: Listener { socket, identity }, addresses })
+        Ok(Ours { listener: Listener { port: Port::Own(socket), identity }, addresses })
     }
 }
 

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use mover::request::{Fingerprint, Hooks, IoChoice};
 use mover::server::ServeLimits;
 
+use crate::controller::count::Counter;
 use crate::controller::grants::Grants;
 use crate::roots::Roots;
 
@@ -99,6 +100,7 @@ pub struct Config {
     pub(crate) relay: bool,
     pub(crate) controller: Option<ControllerAddress>,
     pub(crate) grants: Grants,
+    pub(crate) counters: Vec<Counter>,
     pub(crate) ready_file: Option<PathBuf>,
     pub(crate) io: IoChoice,
 }
@@ -195,6 +197,12 @@ impl Config {
     #[must_use]
     pub fn grants(&self) -> &Grants {
         &self.grants
+    }
+
+    /// Interfaces that count for links of the controller's network.
+    #[must_use]
+    pub fn counters(&self) -> &[Counter] {
+        &self.counters
     }
 
     /// Whether third-party copies are allowed.

@@ -15,12 +15,15 @@
 //! the session goes over the first, and over another when [`ToAgent::Path`] says so or nothing comes back. Agents ask each other over
 //! paths by UDP ([`Probe`]), and tell what becomes of that ([`FromAgent::Paths`]).
 
+mod counts;
+
 use std::net::SocketAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Name;
+pub use counts::{COUNT_EACH_MS, COUNTS_MAX, Counted, Uncounted, Way, is_interface};
 
 /// What the stream is called in the TLS handshake.
 pub const ALPN: &[u8] = b"longhaul-agent/1";
@@ -72,6 +75,11 @@ pub enum FromAgent {
         /// At most [`PROBES_MAX`].
         paths: Vec<PathNews>,
     },
+    /// What interfaces carried, each [`COUNT_EACH_MS`].
+    Counted {
+        /// At most [`COUNTS_MAX`].
+        counts: Vec<Counted>,
+    },
     /// A session has ended; no more is said of it.
     Ended(Ended),
     /// Nothing else to say.
@@ -113,6 +121,8 @@ pub enum ToAgent {
     },
     /// A session is to go over another one of its paths.
     Path(SessionPath),
+    /// What was counted for a link is left aside; said once, until something else is wrong with it.
+    Uncounted(Uncounted),
     /// Asks to end a session in good order: what is finished stays.
     Stop {
         /// The session.

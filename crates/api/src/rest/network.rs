@@ -37,6 +37,9 @@ pub struct Link {
     /// Age of the counters, s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_age_seconds: Option<u64>,
+    /// Who counted, as it calls itself, or `agent HOST interface NAME`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_by: Option<String>,
     /// Whether it works.
     pub state: LinkState,
     /// Why it is in this state, in words.

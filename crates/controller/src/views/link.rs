@@ -53,7 +53,7 @@ pub(crate) fn directions(core: &Core) -> (Option<Arc<Network>>, Vec<Direction>) 
 }
 
 /// The network: as it is planned with, or of its text while there are no shares.
-fn network(core: &Core) -> Option<Arc<Network>> {
+pub(crate) fn network(core: &Core) -> Option<Arc<Network>> {
     if let Some(world) = &core.world {
         return Some(world.network.clone());
     }
@@ -93,7 +93,7 @@ fn shown(core: &Core, network: &Network, of: &Direction, load: Load) -> rest::Li
     let link = &network.links[of.link];
     let direction = if of.way == Way::Forward { &link.forward } else { &link.backward };
     let (state, reason, until) = standing(core.state.links.get(&link.name));
-    let counted = core.desk.counters.newest(&of.id);
+    let counted = core.desk.counting.samples.newest(&of.id);
     rest::Link {
         id: of.id.clone(),
         from: of.from.clone(),
@@ -103,8 +103,9 @@ fn shown(core: &Core, network: &Network, of: &Direction, load: Load) -> rest::Li
         booked_bps: booked(core, of.link, of.way).map(booked_bps),
         allocated_bps: load.allocated_bps,
         measured_bps: load.measured_bps,
-        total_bps: counted.map(|(rate, _)| rate),
-        total_age_seconds: counted.map(|(_, age)| age.as_secs()),
+        total_bps: counted.map(|counted| counted.rate_bps),
+        total_age_seconds: counted.map(|counted| counted.age.as_secs()),
+        counted_by: counted.map(|counted| counted.source.to_owned()),
         state,
         reason,
         until,

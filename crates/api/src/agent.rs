@@ -223,7 +223,13 @@ pub struct PathNews {
     /// Smoothed round trip, µs; 0 if none is known.
     #[serde(default)]
     pub rtt_us: u64,
-    /// Questions since the path was named.
+    /// The shortest and the longest round trip since this was last told, µs; 0 if no answer came since.
+    #[serde(default)]
+    pub rtt_low_us: u64,
+    /// See `rtt_low_us`.
+    #[serde(default)]
+    pub rtt_high_us: u64,
+    /// Questions since the path was named, but for those that may still be answered in time, or were asked when the host slept.
     #[serde(default)]
     pub asked: u64,
     /// Of these, answers that came in time or late.

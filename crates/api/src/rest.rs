@@ -7,6 +7,7 @@
 mod agent;
 mod explain;
 mod network;
+mod path;
 mod problem;
 mod text;
 mod token;
@@ -18,6 +19,7 @@ pub use network::{
     Accepted, Class, ClassMark, CounterSample, Counters, Endpoint, EndpointRequest, Limit, LimitRequest, Link,
     LinkState,
 };
+pub use path::{Estimate, Path, PathState};
 pub use problem::{Kind, MEDIA_TYPE, Problem};
 pub use text::{Location, Time, TransferId, checked_name};
 pub use token::{ApiToken, Role, RoleWord, TokenMade, TokenRequest};

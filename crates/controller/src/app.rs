@@ -9,8 +9,8 @@ use std::future::Future;
 use api::agent::Mode;
 use api::rest::{
     About, Accepted, Agent, ApiToken, Class, Counters, Endpoint, EndpointRequest, EnrolMade, EnrolRequest, Explanation,
-    File, FilesQuery, Limit, LimitRequest, Link, Page, PatchRequest, Problem, Role, Submitted, TokenMade, TokenRequest,
-    Transfer, TransferId, TransferQuery, TransferRequest,
+    File, FilesQuery, Limit, LimitRequest, Link, Page, PatchRequest, Path, Problem, Role, Submitted, TokenMade,
+    TokenRequest, Transfer, TransferId, TransferQuery, TransferRequest,
 };
 
 use crate::events::EventHub;
@@ -127,6 +127,9 @@ pub trait App: Send + Sync + 'static {
 
     /// `GET /links/{id}`.
     fn link(&self, caller: &Caller, id: &str) -> impl Future<Output = Answer<Link>> + Send;
+
+    /// `GET /paths`.
+    fn paths(&self, caller: &Caller) -> impl Future<Output = Answer<Vec<Path>>> + Send;
 
     /// `GET /endpoints`.
     fn endpoints(&self, caller: &Caller) -> impl Future<Output = Answer<Vec<Endpoint>>> + Send;

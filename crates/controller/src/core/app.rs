@@ -20,8 +20,8 @@ use std::sync::{Arc, PoisonError};
 use api::agent::Mode;
 use api::rest::{
     About, Accepted, Agent, ApiToken, Class, Counters, Endpoint, EndpointRequest, EnrolMade, EnrolRequest, Explanation,
-    File, FilesQuery, Kind, Limit, LimitRequest, Link, Page, PatchRequest, Problem, Submitted, TokenMade, TokenRequest,
-    Transfer, TransferId, TransferQuery, TransferRequest,
+    File, FilesQuery, Kind, Limit, LimitRequest, Link, Page, PatchRequest, Path, Problem, Submitted, TokenMade,
+    TokenRequest, Transfer, TransferId, TransferQuery, TransferRequest,
 };
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -244,6 +244,10 @@ impl App for Face {
     async fn link(&self, _: &Caller, id: &str) -> Answer<Link> {
         let id = id.to_owned();
         self.look(move |core| views::link(core, &id)).await
+    }
+
+    async fn paths(&self, _: &Caller) -> Answer<Vec<Path>> {
+        self.look(|core| Ok(core.paths_seen())).await
     }
 
     async fn endpoints(&self, _: &Caller) -> Answer<Vec<Endpoint>> {

@@ -109,6 +109,7 @@ async fn network<A: App>(call: Call, ask: Ask<'_, A>) -> Answer<Response> {
         Call::Classes => ok(app.classes(caller).await),
         Call::Links => ok(app.links(caller).await),
         Call::Link => ok(app.link(caller, ask.resource("id")?).await),
+        Call::Paths => ok(app.paths(caller).await),
         Call::Limits => ok(app.limits(caller).await),
         Call::Limit => ok(app.limit(caller, ask.resource("resource")?).await),
         Call::SetLimit => ok(app.set_limit(caller, ask.resource("resource")?, ask.json::<LimitRequest>()?).await),

@@ -93,6 +93,7 @@ pub enum Call {
     Classes,
     Links,
     Link,
+    Paths,
     Endpoints,
     Endpoint,
     SetEndpoint,

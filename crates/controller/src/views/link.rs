@@ -1,5 +1,6 @@
 //! Links, and limits on them and others.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::rest::{self, LinkState, Problem};
@@ -14,6 +15,10 @@ use super::load::by_way;
 use super::{Load, time};
 use crate::app::Answer;
 use crate::core::Core;
+
+/// Why a link is suspect.
+const SUSPECT: &str = "three questions in a row were not answered on a path over it, and on no other one is anything answered: \
+     which link it is shows within half a second";
 
 /// The name of a direction of a link.
 pub(crate) fn way_id(link: &str, way: Way) -> String {
@@ -67,7 +72,8 @@ pub(crate) fn links(core: &Core) -> Vec<rest::Link> {
     let loads = by_way(core);
     let load = |of: &Direction| loads.get(&of.id).copied().unwrap_or_default();
     let network = network.as_ref();
-    directions.iter().filter_map(|of| Some(shown(core, network?, of, load(of)))).collect()
+    let suspects = core.suspected_links();
+    directions.iter().filter_map(|of| Some(shown(core, network?, of, load(of), &suspects))).collect()
 }
 
 /// A direction of a link.
@@ -76,7 +82,7 @@ pub(crate) fn link(core: &Core, id: &str) -> Answer<rest::Link> {
     let found = directions.iter().find(|of| of.id == id).zip(network);
     let (of, network) = found.ok_or_else(|| unknown(&directions, id))?;
     let load = by_way(core).get(id).copied().unwrap_or_default();
-    Ok(shown(core, &network, of, load))
+    Ok(shown(core, &network, of, load, &core.suspected_links()))
 }
 
 /// There is no such direction.
@@ -89,10 +95,13 @@ pub(crate) fn unknown(directions: &[Direction], id: &str) -> Problem {
     }
 }
 
-fn shown(core: &Core, network: &Network, of: &Direction, load: Load) -> rest::Link {
+fn shown(core: &Core, network: &Network, of: &Direction, load: Load, suspects: &BTreeSet<LinkIndex>) -> rest::Link {
     let link = &network.links[of.link];
     let direction = if of.way == Way::Forward { &link.forward } else { &link.backward };
-    let (state, reason, until) = standing(core.state.links.get(&link.name));
+    let (state, reason, until) = match standing(core.state.links.get(&link.name)) {
+        (LinkState::Up, ..) if suspects.contains(&of.link) => (LinkState::Suspect, SUSPECT.to_owned(), None),
+        standing => standing,
+    };
     let counted = core.desk.counting.samples.newest(&of.id);
     rest::Link {
         id: of.id.clone(),

@@ -204,6 +204,10 @@ impl App for World {
         Err(Problem::not_found(format!("link {id}")))
     }
 
+    async fn paths(&self, _: &Caller) -> Answer<Vec<Path>> {
+        Ok(Vec::new())
+    }
+
     async fn endpoints(&self, _: &Caller) -> Answer<Vec<Endpoint>> {
         Ok(Vec::new())
     }

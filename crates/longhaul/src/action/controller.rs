@@ -70,7 +70,7 @@ fn reach(command: &ControllerCommand) -> &ReachArgs {
             ClassWhat::Set(args) => &args.reach,
         },
         ControllerCommand::Topology(args) => match &args.what {
-            TopologyWhat::Show(args) | TopologyWhat::Links(args) => &args.reach,
+            TopologyWhat::Show(args) | TopologyWhat::Links(args) | TopologyWhat::Paths(args) => &args.reach,
             TopologyWhat::Set(args) => &args.reach,
         },
         ControllerCommand::Agent(args) => match &args.what {

@@ -2,8 +2,8 @@
 
 use api::rest::{
     Accepted, Agent, ApiToken, Class, Counters, Endpoint, EndpointRequest, EnrolMade, EnrolRequest, Event, Explanation,
-    File, FilesQuery, Limit, LimitRequest, Link, ModeRequest, Page, PatchRequest, Submitted, TokenMade, TokenRequest,
-    Transfer, TransferQuery, TransferRequest,
+    File, FilesQuery, Limit, LimitRequest, Link, ModeRequest, Page, PatchRequest, Path, Submitted, TokenMade,
+    TokenRequest, Transfer, TransferQuery, TransferRequest,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -55,6 +55,8 @@ pub const ROUTES: &[Route] = &[
     get("/api/v1/classes", Call::Classes, "Lists classes of work", Deed::Look).answers::<Vec<Class>>(200),
     get("/api/v1/links", Call::Links, "Lists the directions of links", Deed::Look).answers::<Vec<Link>>(200),
     get("/api/v1/links/{id}", Call::Link, "Shows a direction of a link", Deed::Look).answers::<Link>(200),
+    get("/api/v1/paths", Call::Paths, "Lists the paths that agents ask each other over", Deed::Look)
+        .answers::<Vec<Path>>(200),
     get("/api/v1/endpoints", Call::Endpoints, "Lists endpoints", Deed::Look).answers::<Vec<Endpoint>>(200),
     get("/api/v1/endpoints/{name}", Call::Endpoint, "Shows an endpoint", Deed::Look).answers::<Endpoint>(200),
     put("/api/v1/endpoints/{name}", Call::SetEndpoint, "Makes or changes an endpoint", Deed::Operate)

@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use api::Name;
 use api::rest::{
-    Accepted, Agent, BODY_LARGE_MAX, Check, Class, Endpoint, EndpointRequest, EnrolMade, EnrolRequest, Explanation,
-    Limit, LimitRequest, Link, ModeRequest,
+    self, Accepted, Agent, BODY_LARGE_MAX, Check, Class, Endpoint, EndpointRequest, EnrolMade, EnrolRequest,
+    Explanation, Limit, LimitRequest, Link, ModeRequest,
 };
 use serde_json::json;
 
@@ -57,6 +57,10 @@ async fn topology(what: TopologyWhat, controller: &Controller) -> Result<u8> {
         TopologyWhat::Links(_) => {
             let links: Vec<Link> = controller.get("/api/v1/links").await?;
             tell(controller, &json!({ "links": links }), || show::links(&links))
+        }
+        TopologyWhat::Paths(_) => {
+            let paths: Vec<rest::Path> = controller.get("/api/v1/paths").await?;
+            tell(controller, &json!({ "paths": paths }), || show::paths(&paths))
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) enum ClassWhat {
     Set(FileArgs),
 }
 
-/// The controller's network: show, set, see its links
+/// The controller's network: show, set, see its links and paths
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Example:\n  longhaul topology links")]
 pub(crate) struct TopologyArgs {
@@ -47,6 +47,9 @@ pub(crate) enum TopologyWhat {
     /// List the directions of links with marks and loads
     #[command(after_help = "Example:\n  longhaul topology links")]
     Links(AllArgs),
+    /// List the paths that agents ask each other over, with round trips and losses
+    #[command(after_help = "Example:\n  longhaul topology paths --json")]
+    Paths(AllArgs),
 }
 
 /// What others have booked of the network, which is not given out for its time: show, set

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use mover::request::{Fingerprint, Hooks, IoChoice};
 use mover::server::ServeLimits;
 
+use crate::controller::count::Counter;
 use crate::controller::grants::Grants;
 use crate::controller::inventory::Budget;
 use crate::roots::Roots;
@@ -117,6 +118,7 @@ pub struct Config {
     pub(crate) relay: bool,
     pub(crate) controller: Option<ControllerAddress>,
     pub(crate) grants: Grants,
+    pub(crate) counters: Vec<Counter>,
     pub(crate) ready_file: Option<PathBuf>,
     pub(crate) io: IoChoice,
 }
@@ -219,6 +221,12 @@ impl Config {
     #[must_use]
     pub fn grants(&self) -> &Grants {
         &self.grants
+    }
+
+    /// Interfaces that count for links of the controller's network.
+    #[must_use]
+    pub fn counters(&self) -> &[Counter] {
+        &self.counters
     }
 
     /// Whether third-party copies are allowed.

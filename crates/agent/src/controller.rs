@@ -9,11 +9,14 @@
 //!                                  mover::copy at the rate of the lease
 //! ```
 //!
+//! What interfaces carry for links of the controller's network is told as well ([`count`]).
+//!
 //! Sessions do not need the connection: they follow their leases ([`lease`]) to the end, then hold the fall-back, and what they have to
 //! tell waits in the [`outbox`]. Times are those since the boot of the host, so a host that slept knows that its leases went on.
 
 mod asked;
 pub mod cause;
+pub mod count;
 pub mod frame;
 pub mod grants;
 pub mod host;
@@ -45,6 +48,7 @@ use units::Bytes;
 
 use crate::behind::DoorProbes;
 use crate::config::ControllerAddress;
+use count::Counter;
 use grants::Grants;
 use inventory::Fixed;
 use outbox::Outbox;
@@ -93,6 +97,8 @@ pub struct Setup<'a> {
     pub address: ControllerAddress,
     /// What it may ask for.
     pub grants: Grants,
+    /// Interfaces that count for links of its network.
+    pub interfaces: Vec<Counter>,
     /// Programs of the configuration, for grants that allow them.
     pub hooks: Hooks,
     /// The agent's key and certificate.
@@ -113,6 +119,7 @@ pub struct Setup<'a> {
 pub struct Site {
     address: ControllerAddress,
     grants: Grants,
+    interfaces: Arc<[Counter]>,
     hooks: Hooks,
     identity: Identity,
     fixed: Fixed,
@@ -170,6 +177,7 @@ impl Site {
         Ok(Arc::new(Site {
             address: setup.address,
             grants: setup.grants,
+            interfaces: setup.interfaces.into(),
             hooks: setup.hooks,
             identity: setup.identity,
             limits: Limits { memory: Bytes::new(memory), ..setup.limits },
@@ -195,6 +203,7 @@ impl Site {
         tokio::select! {
             () = link::run(self.clone(), stop) => {}
             () = probe::run(self.clone(), self.probes.subscribe()) => {}
+            () = count::run(self.clone()) => {}
         }
     }
 

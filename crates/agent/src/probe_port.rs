@@ -84,7 +84,6 @@ impl ProbePort {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -123,6 +123,7 @@ fn site(
     let site = Site::open(controller::Setup {
         address,
         grants: config.grants.clone(),
+        interfaces: config.counters.clone(),
         hooks: config.hooks.clone(),
         identity: identity.clone(),
         fixed,
@@ -247,6 +248,12 @@ fn announce(config: &Config, tokens: &TokenStore, bound: SocketAddr, fingerprint
         (Some(_), None) => tracing::warn!("the controller may ask for nothing: there is no [[grant]]"),
         (None, Some(_)) => tracing::warn!("the grants are for a controller, and there is none: give --controller"),
         _ => {}
+    }
+    if config.controller.is_none() && !config.counters.is_empty() {
+        tracing::warn!("the counters are for a controller, and there is none: give --controller");
+    }
+    for counter in &config.counters {
+        tracing::info!(interface = counter.interface, link = counter.link, sends = ?counter.sends, "counting");
     }
     warn_of_useless_tokens(config, tokens);
 }

@@ -16,6 +16,8 @@
 //! nothing comes back. Agents ask each other over
 //! paths by UDP ([`Probe`]), and tell what becomes of that ([`FromAgent::Paths`]).
 
+mod counts;
+
 use std::net::SocketAddr;
 
 use schemars::JsonSchema;
@@ -23,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use units::Marks;
 
 use crate::Name;
+pub use counts::{COUNT_EACH_MS, COUNTS_MAX, Counted, Uncounted, Way, is_interface};
 
 /// What the stream is called in the TLS handshake.
 pub const ALPN: &[u8] = b"longhaul-agent/1";
@@ -74,6 +77,11 @@ pub enum FromAgent {
         /// At most [`PROBES_MAX`].
         paths: Vec<PathNews>,
     },
+    /// What interfaces carried, each [`COUNT_EACH_MS`].
+    Counted {
+        /// At most [`COUNTS_MAX`].
+        counts: Vec<Counted>,
+    },
     /// A session has ended; no more is said of it.
     Ended(Ended),
     /// Nothing else to say.
@@ -115,6 +123,8 @@ pub enum ToAgent {
     },
     /// A session is to go over another one of its paths.
     Path(SessionPath),
+    /// What was counted for a link is left aside; said once, until something else is wrong with it.
+    Uncounted(Uncounted),
     /// Asks to end a session in good order: what is finished stays.
     Stop {
         /// The session.
@@ -233,7 +243,13 @@ pub struct PathNews {
     /// Smoothed round trip, µs; 0 if none is known.
     #[serde(default)]
     pub rtt_us: u64,
-    /// Questions since the path was named.
+    /// The shortest and the longest round trip since this was last told, µs; 0 if no answer came since.
+    #[serde(default)]
+    pub rtt_low_us: u64,
+    /// See `rtt_low_us`.
+    #[serde(default)]
+    pub rtt_high_us: u64,
+    /// Questions since the path was named, but for those that may still be answered in time, or were asked when the host slept.
     #[serde(default)]
     pub asked: u64,
     /// Of these, answers that came in time or late.

@@ -7,6 +7,7 @@
 mod agent;
 mod explain;
 mod network;
+mod path;
 mod problem;
 mod text;
 mod token;
@@ -16,8 +17,9 @@ pub use agent::{Agent, AgentState, EnrolMade, EnrolRequest, HostSession, ModeReq
 pub use explain::{About, Assurance, Event, Explanation, Holder, Remedy, Resource};
 pub use network::{
     Accepted, Class, ClassMark, CounterSample, Counters, Endpoint, EndpointRequest, Limit, LimitRequest, Link,
-    LinkState, Path,
+    LinkState,
 };
+pub use path::{Estimate, Path, PathState};
 pub use problem::{Kind, MEDIA_TYPE, Problem};
 pub use text::{Location, Time, TransferId, checked_agent, checked_name};
 pub use token::{ApiToken, Role, RoleWord, TokenMade, TokenRequest};

@@ -12,6 +12,10 @@
 //!
 //! [paths]
 //! hold = "60 s"
+//!
+//! [[counter]]
+//! agent = "gw1"
+//! links = ["ocean"]
 //! ```
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -23,6 +27,7 @@ use service::config::Source;
 use service::{ConfigError, Environment, Listen};
 use toml::Spanned;
 
+use crate::core::app::Trusted;
 use crate::store::Place;
 
 /// The port of controllers.
@@ -73,6 +78,8 @@ pub struct Config {
     pub(crate) open_metrics: bool,
     /// How long a link is held down the first time that it fails.
     pub(crate) hold: Duration,
+    /// For which links that do not end at their hosts agents may count.
+    pub(crate) counting: Trusted,
     pub(crate) ready_file: Option<PathBuf>,
 }
 
@@ -89,6 +96,15 @@ struct Raw {
     metrics: RawMetrics,
     #[serde(default)]
     paths: RawPaths,
+    #[serde(default)]
+    counter: Vec<RawCounter>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCounter {
+    agent: Spanned<String>,
+    links: Vec<Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -197,6 +213,7 @@ fn check(raw: Raw, source: &Source<'_>, over: Overrides, environment: &Environme
         bookings: bookings.map(|given| read(&given, source)).transpose()?,
         open_metrics: raw.metrics.open,
         hold: hold(raw.paths.hold.as_ref(), source)?,
+        counting: counting(raw.counter, source)?,
         ready_file: over.ready_file,
     };
     config.check_world()?;
@@ -213,6 +230,28 @@ fn hold(written: Option<&Spanned<String>>, source: &Source<'_>) -> Result<Durati
         hold if (Duration::from_secs(1)..=MOST).contains(&hold) => Ok(hold),
         _ => Err(error("a link is held down for 1 s to 1 h at first: write for example \"60 s\"".to_owned())),
     }
+}
+
+/// Whose counts are taken for links that do not end at its host.
+fn counting(raw: Vec<RawCounter>, source: &Source<'_>) -> Result<Trusted, ConfigError> {
+    let checked = |key: &str, name: &Spanned<String>| {
+        let wrong = |wrong: api::rest::Wrong| source.error(key, name.span(), wrong.why);
+        api::rest::checked_name(key, name.get_ref()).map_err(wrong)
+    };
+    let mut all = Trusted::new();
+    for RawCounter { agent, links } in raw {
+        checked("counter.agent", &agent)?;
+        if links.is_empty() {
+            let text = "it names no link: write for example `links = [\"ocean\"]`, or leave it out";
+            return Err(source.error("counter.links", agent.span(), text));
+        }
+        let of = all.entry(agent.into_inner()).or_default();
+        for link in links {
+            checked("counter.links", &link)?;
+            of.insert(link.into_inner());
+        }
+    }
+    Ok(all)
 }
 
 fn read(given: &Given<PathBuf>, source: &Source<'_>) -> Result<Text, ConfigError> {
@@ -280,6 +319,10 @@ mod tests {
         assert!(error("\nlisten = \"here\"").starts_with("c.toml:2:10: listen: it is no address and port: write"));
         assert!(error("[paths]\nhold = \"0 s\"").starts_with("c.toml:2:8: paths.hold: a link is held down for 1 s"));
         assert!(error("[paths]\nhold = \"5\"").starts_with("c.toml:2:8: paths.hold: "));
+        let counter = |text: &str| error(&format!("[[counter]]\n{text}"));
+        assert!(counter("agent = \"g/1\"\nlinks = [\"o\"]").starts_with("c.toml:2:9: counter.agent: `g/1` is no name"));
+        assert!(counter("agent = \"g\"\nlinks = []").starts_with("c.toml:2:9: counter.links: it names no link: write"));
+        assert!(counter("agent = \"g\"\nlinks = [\"o\", \"\"]").starts_with("c.toml:3:15: counter.links: "));
         assert!(error("listne = \"x\"").contains("listne"));
         assert!(error("store = \"mysql://x\"").contains("c.toml:1:9: store"));
         assert!(error("network = \"/nowhere/n.toml\"").contains("cannot read /nowhere/n.toml"));

@@ -320,6 +320,7 @@ impl Core {
         self.settle_told();
         self.expire_live();
         self.hear_of_waiting();
+        self.settle_counts();
         if self.refused_until.is_some_and(|until| Instant::now() < until) {
             return;
         }

@@ -101,6 +101,7 @@ pub async fn run(config: Config, stop: watch::Receiver<Stop>) -> Result<(), Cont
     let admin = admin_token(&dir)?;
     let mut core = crate::core::open(&config.store)?;
     core.hold_down(config.hold);
+    core.desk.counting.trusted = config.counting.clone();
     set_up(&mut core, &config, &admin)?;
     let listening = |source| ControllerError::Listen { address: config.listen.address, source };
     let (socket, bound) = bind(config.listen).map_err(listening)?;
@@ -200,6 +201,9 @@ fn set_up(core: &mut Core, config: &Config, admin: &str) -> Result<(), Controlle
     {
         let events = ledger::wish::set_shares(&core.state, &shares.text, BY);
         record(core, shares, events)?;
+        if let Some(text) = core.uncounted_at_start() {
+            return Err(ControllerError::World { path: shares.path.clone(), text });
+        }
     }
     if let Some(bookings) = &config.bookings
         && core.state.bookings.as_ref().is_none_or(|known| known.text != bookings.text)

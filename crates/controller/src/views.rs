@@ -15,7 +15,9 @@ mod transfer;
 pub(crate) use class::classes;
 pub(crate) use file::files;
 pub(crate) use host::{agent, agents, endpoint, endpoints, role, tokens};
-pub(crate) use link::{booked, directions, hold, limit, limits, link, links, resource_id, standing, unknown, way_id};
+pub(crate) use link::{
+    booked, directions, hold, limit, limits, link, links, network, resource_id, standing, unknown, way_id,
+};
 pub(crate) use load::{Load, by_way, ways};
 pub(crate) use metrics::metrics;
 pub(crate) use path::{path, paths};

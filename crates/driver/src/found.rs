@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use sys::interface::Traffic;
+
 use crate::difference::Items;
 use crate::item::{self, Item};
 
@@ -29,16 +31,7 @@ pub struct Device {
     /// What others have hung into our tree, such as `filter 7`.
     pub foreign: Vec<String>,
     /// All that it has sent.
-    pub sent: Sent,
-}
-
-/// What an interface has sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sent {
-    /// Bytes, with the headers of Ethernet.
-    pub bytes: u64,
-    /// Packets.
-    pub packets: u64,
+    pub sent: Traffic,
 }
 
 /// What a class has carried.

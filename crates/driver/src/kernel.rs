@@ -6,17 +6,13 @@
 mod routes;
 mod traffic;
 
-use sys::netlink::{self, Change, Netlink, Refused};
+use sys::interface;
+use sys::netlink::{Change, Netlink, Refused};
 
 use crate::difference::Step;
-use crate::found::{Device, Found, Sent};
+use crate::found::{Device, Found};
 use crate::item::Item;
 use crate::run::Kernel;
-
-const RTM_GETLINK: u16 = 18;
-const IFINFO_BYTES: usize = 16;
-const IFLA_IFNAME: u16 = 3;
-const IFLA_STATS64: u16 = 23;
 
 /// The kernel.
 #[derive(Debug)]
@@ -47,7 +43,10 @@ enum Deed {
 
 impl Kernel for Linux {
     fn read(&mut self) -> Result<Found, Refused> {
-        let mut found = Found { devices: links(&mut self.netlink)?, ..Found::default() };
+        let devices = interface::devices(&mut self.netlink)?.into_iter();
+        let device = |interface::Device { index, sent, .. }| Device { index, sent, ..Device::default() };
+        let devices = devices.map(|(name, of)| (name, device(of))).collect();
+        let mut found = Found { devices, ..Found::default() };
         traffic::read(&mut self.netlink, &mut found)?;
         routes::read(&mut self.netlink, &mut found)?;
         Ok(found)
@@ -97,18 +96,4 @@ fn index_of(device: &str, found: &Found) -> Result<i32, Refused> {
 
 fn no_device() -> std::io::Error {
     std::io::Error::from(std::io::ErrorKind::NotFound)
-}
-
-fn links(kernel: &mut Netlink) -> Result<std::collections::BTreeMap<String, Device>, Refused> {
-    let links = kernel.dump(RTM_GETLINK, &[0; IFINFO_BYTES])?;
-    let read = links.iter().filter_map(|link| {
-        let index = netlink::number(&link.body, 4).map(i32::from_ne_bytes)?;
-        let attributes = link.body.get(IFINFO_BYTES..)?;
-        let name = netlink::attribute(attributes, IFLA_IFNAME).map(netlink::text)?;
-        // struct rtnl_link_stats64: packets received, packets sent, bytes received, bytes sent, ….
-        let stats = netlink::attribute(attributes, IFLA_STATS64).unwrap_or_default();
-        let number = |at: usize| netlink::number(stats, at * 8).map_or(0, u64::from_ne_bytes);
-        Some((name, Device { index, sent: Sent { packets: number(1), bytes: number(3) }, ..Device::default() }))
-    });
-    Ok(read.collect())
 }

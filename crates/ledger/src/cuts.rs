@@ -36,6 +36,16 @@ pub struct Suspects {
     pub paths: Vec<usize>,
 }
 
+/// Links that may be cut, as long as none of them is named: each is on a suspect path with no link that is known to be down, and on none that
+/// is answered.
+#[must_use]
+pub fn suspected(paths: &[Asked<'_>], down: &BTreeSet<LinkIndex>) -> BTreeSet<LinkIndex> {
+    let of = |standing| paths.iter().filter(move |path| path.standing == standing);
+    let open = of(Standing::Suspect).filter(|path| path.links.iter().all(|link| !down.contains(link)));
+    let working: BTreeSet<LinkIndex> = of(Standing::Answering).flat_map(|path| path.links.iter().copied()).collect();
+    open.flat_map(|path| path.links.iter().copied()).filter(|link| !working.contains(link)).collect()
+}
+
 /// What follows from all paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inference {
@@ -109,6 +119,16 @@ mod tests {
     }
 
     #[test]
+    fn links_are_suspected_until_one_is_named_that_explains_it() {
+        use Standing::{Answering, Suspect, Unknown};
+        let paths =
+            [asked(&[1, 5, 3], Suspect), asked(&[1, 6, 3], Answering), asked(&[5, 7], Suspect), asked(&[8], Unknown)];
+        assert_eq!(suspected(&paths, &set(&[])), set(&[5, 7]));
+        assert_eq!(suspected(&paths, &set(&[5])), set(&[]));
+        assert_eq!(suspected(&paths, &set(&[7])), set(&[5]), "7 explains one of the two");
+    }
+
+    #[test]
     fn two_cuts_are_two_and_links_in_a_row_are_one() {
         use Standing::{Answering, Suspect, Unknown};
         let paths = [
@@ -145,6 +165,10 @@ mod tests {
             let found = Inference::of(&asked);
             prop_assert!(found.suspects().is_disjoint(&found.working));
             prop_assert!(found.unexplained.is_empty());
+            // What is named was suspected before, and nothing is once all of it is down.
+            let open = suspected(&asked, &BTreeSet::new());
+            prop_assert!(found.suspects().is_subset(&open) && open.is_disjoint(&found.working));
+            prop_assert!(suspected(&asked, &found.suspects()).is_empty());
             // Every suspect is explained, once.
             let mut explained: Vec<usize> = found.cuts.iter().flat_map(|cut| cut.paths.clone()).collect();
             explained.sort_unstable();

@@ -14,6 +14,7 @@ mod serve;
 mod session;
 mod settings;
 mod show;
+mod standing;
 mod test;
 mod token;
 mod twin;

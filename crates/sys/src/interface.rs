@@ -1,10 +1,14 @@
-//! The host's network interfaces: their addresses, rates and MTUs.
+//! The host's network interfaces: their addresses, rates and MTUs, and what they carried.
+
+mod traffic;
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::null_mut;
+
+pub use traffic::{Device, Traffic, devices};
 
 /// An interface that is up.
 #[derive(Clone, Debug, PartialEq, Eq)]

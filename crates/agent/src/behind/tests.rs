@@ -8,6 +8,7 @@ use proto::probe::{BYTES, Probe};
 use service::Stop;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UdpSocket;
+use units::Marks;
 
 use super::*;
 use crate::door;
@@ -130,12 +131,12 @@ async fn probes_go_through_the_door_both_ways_also_after_it_was_opened_anew() {
         let expected = Datagram { here: HERE, there: far.local_addr().unwrap(), bytes: arrived.bytes };
         assert_eq!(arrived, expected);
         // The answer comes from the one port.
-        world.instances[0].0.send(Datagram { bytes: probe(round, true), ..arrived });
+        world.instances[0].0.send(Datagram { bytes: probe(round, true), ..arrived }, Marks::NONE);
         let mut heard = [0; BYTES + 1];
         let (length, from) = soon(far.recv_from(&mut heard)).await.unwrap();
         assert_eq!((&heard[..length], from), (&probe(round, true)[..], address));
         // Who did not name the address neither hears nor sends there; what is no probe is neither handed on.
-        world.instances[1].0.send(Datagram { bytes: probe(99, true), ..arrived });
+        world.instances[1].0.send(Datagram { bytes: probe(99, true), ..arrived }, Marks::NONE);
         far.send_to(&[0; BYTES], address).await.unwrap();
         far.send_to(&probe(50 + round, false), address).await.unwrap();
         let last = soon(async {

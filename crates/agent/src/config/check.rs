@@ -55,6 +55,7 @@ pub(super) fn check(
         listen: listen.map_or(DEFAULT_LISTEN, |address| Listen { address, by_default: false }),
         controller: controller::address(raw.controller, source, overrides)?,
         grants: controller::grants(&raw.grant, source, &state_dir)?,
+        counters: controller::counters(raw.counter, source)?,
         state_dir,
         metrics,
         log: overrides.log.or(raw.log).unwrap_or_default(),

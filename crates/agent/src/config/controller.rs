@@ -1,7 +1,8 @@
-//! `[controller]` and `[[grant]]`, checked.
+//! `[controller]`, `[[grant]]` and `[[counter]]`, checked.
 
 use std::path::{Path, PathBuf};
 
+use api::agent::{COUNTS_MAX, is_interface};
 use mover::request::Fingerprint;
 use toml::Spanned;
 use units::Rate;
@@ -9,8 +10,9 @@ use units::Rate;
 use service::config::Source;
 
 use super::check::{From, absolute, root_error};
-use super::raw::{RawController, RawGrant};
+use super::raw::{RawController, RawCounter, RawGrant};
 use super::{ConfigError, ControllerAddress, Overrides};
+use crate::controller::count::Counter;
 use crate::controller::grants::{COLLABORATION_CHARS_MAX, GRANTS_MAX, Grants, SiteGrant};
 use crate::controller::inventory::Budget;
 use crate::path::AbsPath;
@@ -148,6 +150,30 @@ fn grant(raw: &RawGrant, source: &Source<'_>, state_dir: &Path) -> Result<SiteGr
     let rate_bps = raw.rate.as_ref().map(|rate| rate.get_ref().bps());
     let collaboration = collaboration.clone();
     Ok(SiteGrant { controller, collaboration, root, read: raw.read, write: raw.write, rate_bps, hooks: raw.hooks })
+}
+
+pub(super) fn counters(raw: Vec<RawCounter>, source: &Source<'_>) -> Result<Vec<Counter>, ConfigError> {
+    let mut all: Vec<Counter> = Vec::with_capacity(raw.len().min(COUNTS_MAX));
+    for RawCounter { interface, link, sends } in raw {
+        let error = |key: &str, of: &Spanned<String>, text: String| Err(source.error(key, of.span(), text));
+        let name = interface.get_ref();
+        if !is_interface(name) {
+            let text = format!("`{}` is no name of an interface: `ip link` lists them", name.escape_debug());
+            return error("counter.interface", &interface, text);
+        }
+        if let Err(wrong) = api::rest::checked_name("link", link.get_ref()) {
+            return error("counter.link", &link, wrong.why);
+        }
+        if all.iter().any(|known| known.link == *link.get_ref()) {
+            let text = format!("`{}` is counted twice: leave one interface for it", link.get_ref());
+            return error("counter.link", &link, text);
+        }
+        if all.len() >= COUNTS_MAX {
+            return error("counter", &link, format!("more than {COUNTS_MAX} counters: leave some out"));
+        }
+        all.push(Counter { interface: interface.into_inner(), link: link.into_inner(), sends });
+    }
+    Ok(all)
 }
 
 /// A link anywhere beneath a root may lead to anywhere else beneath it: who is granted the root has the keys in it.

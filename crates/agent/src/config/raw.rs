@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use api::agent::Way;
 use serde::Deserialize;
 use toml::Spanned;
 use units::{Bytes, Rate};
@@ -31,6 +32,8 @@ pub(super) struct Raw {
     pub(super) controller: Option<Spanned<RawController>>,
     #[serde(default)]
     pub(super) grant: Vec<RawGrant>,
+    #[serde(default)]
+    pub(super) counter: Vec<RawCounter>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,6 +66,14 @@ pub(super) struct RawGrant {
     pub(super) rate: Option<Spanned<Rate>>,
     #[serde(default)]
     pub(super) hooks: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawCounter {
+    pub(super) interface: Spanned<String>,
+    pub(super) link: Spanned<String>,
+    pub(super) sends: Way,
 }
 
 #[derive(Debug, Deserialize)]

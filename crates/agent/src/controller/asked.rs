@@ -12,6 +12,7 @@ use mover::request::Fingerprint;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
+use super::cause::shown;
 use super::grants::{Asker, PathGrant};
 use super::listing::{ListError, Listing};
 use super::order::{self, No};
@@ -78,6 +79,10 @@ impl Asked {
                 if let Some(driven) = lock(&self.site.sessions).get(&path.session) {
                     driven.go_over(path);
                 }
+            }
+            ToAgent::Uncounted(uncounted) => {
+                let (link, reason) = (shown(&uncounted.link), shown(&uncounted.reason));
+                tracing::warn!(link, reason, "the controller leaves aside what is counted for a link");
             }
             ToAgent::Stop { session } => {
                 if let Some(driven) = lock(&self.site.sessions).get(&session) {

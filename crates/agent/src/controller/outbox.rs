@@ -1,7 +1,7 @@
 //! What is to be said to the controller, over one connection or the next.
 //!
 //! Answers belong to the connection on which the question came and go with it. How a session goes is told by the newest word
-//! only. What became of files, and that a session ended, must arrive: all of it is kept and said again on every further
+//! only, and so is what interfaces carry. What became of files, and that a session ended, must arrive: all of it is kept and said again on every further
 //! connection, until the session has ended and the connection that took the end has lived on for [`TAKEN_AFTER`].
 //!
 //! Bounds: [`SESSIONS_MAX`] sessions with [`PAGE_MAX`] files each, and [`ANSWERS_MAX`] answers.
@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use api::agent::{Ended, FileDone, Files, FromAgent, PAGE_MAX, Progress, SESSIONS_MAX, SILENCE_MS};
+use api::agent::{Counted, Ended, FileDone, Files, FromAgent, PAGE_MAX, Progress, SESSIONS_MAX, SILENCE_MS};
 
 /// Answers waiting; at this number no further question is read.
 pub const ANSWERS_MAX: usize = 256;
@@ -22,6 +22,8 @@ pub const TAKEN_AFTER: Duration = Duration::from_millis(2 * SILENCE_MS);
 #[derive(Debug, Default)]
 pub struct Outbox {
     answers: VecDeque<FromAgent>,
+    /// What interfaces have carried.
+    counts: Vec<Counted>,
     sessions: BTreeMap<u64, Told>,
 }
 
@@ -49,6 +51,11 @@ impl Outbox {
     pub fn answer(&mut self, message: FromAgent) {
         debug_assert!(self.answers.len() < 2 * ANSWERS_MAX, "questions are not read any more");
         self.answers.push_back(message);
+    }
+
+    /// What interfaces have carried by now.
+    pub fn counted(&mut self, counts: Vec<Counted>) {
+        self.counts = counts;
     }
 
     /// A session begins; false if there is no place for what it will tell.
@@ -95,6 +102,7 @@ impl Outbox {
     /// A new connection: what the last one may have lost is told again.
     pub fn reconnected(&mut self) {
         self.answers.clear();
+        self.counts.clear();
         for told in self.sessions.values_mut() {
             (told.progress, told.sent, told.taken) = (None, 0, None);
         }
@@ -109,6 +117,9 @@ impl Outbox {
     pub fn next(&mut self, now: Duration) -> Option<FromAgent> {
         if let Some(answer) = self.answers.pop_front() {
             return Some(answer);
+        }
+        if !self.counts.is_empty() {
+            return Some(FromAgent::Counted { counts: std::mem::take(&mut self.counts) });
         }
         self.sessions.iter_mut().find_map(|(session, told)| told.next(*session, now))
     }
@@ -206,6 +217,27 @@ mod tests {
         assert!(matches!(all(&mut outbox, Duration::ZERO).as_slice(), [FromAgent::Ended(_)]));
         outbox.progress(Progress { session: 7, ..Progress::default() });
         assert!(all(&mut outbox, Duration::ZERO).is_empty(), "of an unknown session nothing is told");
+    }
+
+    #[test]
+    fn of_counts_the_newest_are_told_on_the_connection_that_is_there() {
+        let count = |sent_bytes| Counted {
+            interface: "eth1".to_owned(),
+            link: "ocean".to_owned(),
+            sends: api::agent::Way::Forward,
+            sent_bytes,
+            received_bytes: 0,
+            read_ms: 0,
+        };
+        let mut outbox = Outbox::default();
+        outbox.counted(vec![count(1)]);
+        outbox.counted(vec![count(2)]);
+        let told = all(&mut outbox, Duration::ZERO);
+        assert_eq!(told, [FromAgent::Counted { counts: vec![count(2)] }]);
+        outbox.counted(vec![count(3)]);
+        assert!(!outbox.is_waiting(), "nobody waits for it at the end");
+        outbox.reconnected();
+        assert!(all(&mut outbox, Duration::ZERO).is_empty(), "it is counted again");
     }
 
     #[test]

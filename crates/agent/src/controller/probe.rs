@@ -6,8 +6,8 @@
 //! question, and goes back only to the path's other end, at most one each [`ANSWER_EACH`]. What is asked and answered carries the marks of
 //! the path. A host whose kernel would not answer a connection with them keeps silent on that path, as if a filter stood in the way.
 
-mod answers;
 mod answered;
+mod answers;
 mod ports;
 
 use std::collections::BTreeMap;
@@ -162,10 +162,12 @@ impl Prober {
 }
 
 impl Path {
-    fn news(&self, state: PathState) -> PathNews {
+    fn news(&mut self, state: PathState) -> PathNews {
         let (asked, answered) = self.watch.counts();
-        let rtt_us = self.watch.rtt().map_or(0, |rtt| u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX));
-        PathNews { path: self.probe.path, state, rtt_us, asked, answered }
+        let us = |rtt: Duration| u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX);
+        let rtt_us = self.watch.rtt().map_or(0, us);
+        let (rtt_low_us, rtt_high_us) = self.watch.take_range().map_or((0, 0), |(low, high)| (us(low), us(high)));
+        PathNews { path: self.probe.path, state, rtt_us, rtt_low_us, rtt_high_us, asked, answered }
     }
 }
 

@@ -156,7 +156,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ("log = 'loud'", "serve.toml:1:7: log: unknown variant `loud`, expected `human` or `json`"),
     (
         "log = 'json'\nlisten_at = 1",
-        "serve.toml:2:1: unknown field `listen_at`, expected one of `listen`, `state_dir`, `metrics`, `log`, `addresses`, `root`, `limits`, `hooks`, `tests`, `relay`, `controller`, `grant`",
+        "serve.toml:2:1: unknown field `listen_at`, expected one of `listen`, `state_dir`, `metrics`, `log`, `addresses`, `root`, `limits`, `hooks`, `tests`, `relay`, `controller`, `grant`, `counter`",
     ),
     (
         "[limits]\nsession = 1",
@@ -360,6 +360,32 @@ fn the_controller_and_its_grants() {
     assert_eq!((controller.to_string().as_str(), controller.fingerprint), ("[::1]:4812", None));
     let over = Overrides { controller: Some(format!("c:1#{pin}")), ..Overrides::default() };
     assert_eq!(load(&site, "", &over).unwrap().controller().unwrap().fingerprint, pin.parse().ok());
+}
+
+#[test]
+fn interfaces_count_for_links_each_once() {
+    let site = Site::new();
+    let counter = |interface: &str, link: &str, sends: &str| {
+        format!("[[counter]]\ninterface = \"{interface}\"\nlink = \"{link}\"\nsends = \"{sends}\"\n")
+    };
+    let head = "[controller]\naddress = \"c:4811\"\n\n";
+    let two = [counter("eth1", "ocean", "forward"), counter("eth1.7", "sea", "backward")].concat();
+    let config = load(&site, &format!("{head}{two}"), &Overrides::default()).unwrap();
+    let told: Vec<_> = config.counters().iter().map(|of| (of.interface.as_str(), of.link.as_str(), of.sends)).collect();
+    assert_eq!(told, [("eth1", "ocean", api::agent::Way::Forward), ("eth1.7", "sea", api::agent::Way::Backward)]);
+    let many: String = (0..=api::agent::COUNTS_MAX).map(|n| counter("eth1", &format!("l{n}"), "forward")).collect();
+    for (text, says) in [
+        (counter("", "ocean", "forward"), "serve.toml:5:13: counter.interface: `` is no name of an interface"),
+        (counter("0123456789abcdef", "ocean", "forward"), "`ip link` lists them"),
+        (counter("e/1", "ocean", "forward"), "counter.interface: `e/1` is no name"),
+        (counter("eth1", "a b", "forward"), "serve.toml:6:8: counter.link: "),
+        (counter("eth1", "ocean", "up"), "expected `forward` or `backward`"),
+        (counter("eth1", "ocean", "forward").repeat(2), "serve.toml:10:8: counter.link: `ocean` is counted twice"),
+        (many, "counter: more than 64 counters"),
+    ] {
+        let error = load(&site, &format!("{head}{text}"), &Overrides::default()).expect_err(&text);
+        assert!(error.contains(says), "{says} in {error}");
+    }
 }
 
 #[test]

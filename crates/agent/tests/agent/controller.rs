@@ -435,3 +435,30 @@ async fn who_is_turned_away_for_good_does_not_knock_again() {
     assert!(status.problem.unwrap().contains("enrol first"));
     running.stop().await;
 }
+
+#[tokio::test]
+async fn what_interfaces_carry_is_told_again_and_again_and_on_each_connection() {
+    let mock = Mock::new().await;
+    let more = |interface: &str, link: &str| {
+        format!("[[counter]]\ninterface = \"{interface}\"\nlink = \"{link}\"\nsends = \"backward\"\n")
+    };
+    let two = [more("lo", "ocean"), more("no-such", "sea")].concat();
+    let running = Running::start(Site::new(), &mock.address.to_string(), &two);
+    let (mut agent, _) = mock.welcome().await;
+    let counts = async |agent: &mut Agent| {
+        let pick = |message| if let FromAgent::Counted { counts } = message { Some(counts) } else { None };
+        agent.until("counts", pick).await
+    };
+    let first = counts(&mut agent).await;
+    assert_eq!((first.len(), first[0].link.as_str(), first[0].sends), (1, "ocean", api::agent::Way::Backward));
+    let reason = "it is not there".to_owned();
+    agent.send(ToAgent::Uncounted(api::agent::Uncounted { link: "ocean".to_owned(), reason })).await;
+    let second = counts(&mut agent).await;
+    assert!(second[0].read_ms > first[0].read_ms, "{first:?} {second:?}");
+    assert!(second[0].sent_bytes >= first[0].sent_bytes && second[0].received_bytes >= first[0].received_bytes);
+    drop(agent);
+    let (mut agent, _) = mock.welcome().await;
+    assert!(counts(&mut agent).await[0].read_ms > second[0].read_ms);
+    drop(agent);
+    running.stop().await;
+}

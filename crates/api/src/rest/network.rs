@@ -1,7 +1,5 @@
 //! The network and who shares it, as it is seen and changed.
 
-use std::net::IpAddr;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +37,9 @@ pub struct Link {
     /// Age of the counters, s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_age_seconds: Option<u64>,
+    /// Who counted, as it calls itself, or `agent HOST interface NAME`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_by: Option<String>,
     /// Whether it works.
     pub state: LinkState,
     /// Why it is in this state, in words.
@@ -46,31 +47,6 @@ pub struct Link {
     /// When it is used again, if it is held down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-}
-
-/// A direction of a path with a name, and what its packets have.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Path {
-    /// The path's name and its way, such as `north:forward`.
-    pub id: String,
-    /// The host where it begins.
-    pub from: String,
-    /// The host where it ends.
-    pub to: String,
-    /// Its links in turn.
-    pub links: Vec<String>,
-    /// The address that its packets come from; not there if sessions cannot take it, or it is a host's own and no agent of that is connected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from_address: Option<IpAddr>,
-    /// The address that they go to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub to_address: Option<IpAddr>,
-    /// The differentiated services code point that they carry, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dscp: Option<u8>,
-    /// The IPv6 flow label that they carry, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub flow_label: Option<u32>,
 }
 
 /// Whether a link works.

@@ -246,6 +246,7 @@ impl Agent {
             ToAgent::Probes { .. } | ToAgent::Path(_) => {}
             ToAgent::Welcome(_)
             | ToAgent::Turned(_)
+            | ToAgent::Uncounted(_)
             | ToAgent::Taken { .. }
             | ToAgent::Revoke { .. }
             | ToAgent::Ping => {}

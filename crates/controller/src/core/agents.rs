@@ -1,5 +1,6 @@
 //! Agents: who comes, who goes, what they say.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::agent::{FromAgent, Hello, Inventory, ModeSet, PROTOCOL, ToAgent, Turned, Welcome};
@@ -60,7 +61,8 @@ impl Core {
         let keep = self.settle_sessions(&host, &hello);
         self.probing.forget_host(&host);
         let (process, version) = (hello.process, hello.version);
-        let connected = Connected { connection, out, process, version, inventory: bounded(hello.inventory) };
+        let inventory = bounded(hello.inventory);
+        let connected = Connected { connection, out, process, version, inventory, uncounted: BTreeMap::new() };
         self.seen.agents.insert(host.clone(), connected.seen());
         self.connected.insert(host.clone(), connected);
         self.hosts.insert(connection, host.clone());
@@ -210,6 +212,7 @@ impl Core {
                 }
             }
             FromAgent::Paths { paths } => self.paths_told(host, &paths),
+            FromAgent::Counted { counts } => self.counted(host, &counts),
             FromAgent::Ended(ended) => {
                 let id = SessionId(ended.session);
                 if self.drives(host, id) {

@@ -31,7 +31,7 @@ use crate::events::EventHub;
 use crate::views;
 
 pub(crate) use super::paths::absolute;
-pub(crate) use counters::CounterSamples;
+pub(crate) use counters::{Counting, Trusted};
 use refusals::Refusals;
 pub(crate) use site::random_token;
 use submit::Prepared;
@@ -48,7 +48,7 @@ const EXPLAINS_MAX: usize = 2;
 pub(crate) struct Desk {
     refusals: Refusals,
     /// What was counted on links.
-    pub(crate) counters: CounterSamples,
+    pub(crate) counting: Counting,
     /// When the first session of a transfer began, of those that this run of the controller saw.
     pub(crate) started: BTreeMap<ledger::TransferId, ledger::Moment>,
     /// Of which transfer a session is: when its end is told, the state has it no more.

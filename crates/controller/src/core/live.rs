@@ -1,6 +1,6 @@
 //! What is known of agents and sessions while they are there.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::agent::{Inventory, Progress};
 use ledger::rates::{Demand, Watch};
@@ -21,6 +21,8 @@ pub(crate) struct Connected {
     pub(crate) version: String,
     /// What the host has.
     pub(crate) inventory: Inventory,
+    /// Links for which its counts are left aside, with why: it was told so.
+    pub(crate) uncounted: BTreeMap<String, String>,
 }
 
 impl Connected {

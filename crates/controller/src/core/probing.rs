@@ -5,6 +5,9 @@
 //! cut. A path that becomes suspect is left at once; links are named [`SETTLE`] later, when all that go over the same link have had time
 //! to become suspect too.
 
+mod measured;
+mod seen;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -15,6 +18,8 @@ use ledger::machine;
 use model::network::{LinkIndex, Network};
 use tokio::time::Instant;
 use units::Marks;
+
+use measured::Measured;
 
 use super::routes::Route;
 use super::{Core, World};
@@ -47,8 +52,11 @@ struct Asking {
     addresses: [SocketAddr; 2],
     /// What questions and answers carry.
     marks: Marks,
+    /// The links that it takes, from who asks on.
+    links: Vec<LinkIndex>,
     state: Option<PathState>,
     news: Option<PathNews>,
+    measured: Measured,
     /// When it was last of use.
     used: Instant,
     /// It was suspect, and is held down by itself until then.
@@ -137,12 +145,17 @@ impl Probing {
 
     /// All paths with how they are.
     fn standing(&self) -> impl Iterator<Item = (Route, Standing)> + '_ {
-        let standing = |state| match state {
+        self.routes.iter().map(|(route, asking)| (*route, asking.standing()))
+    }
+}
+
+impl Asking {
+    fn standing(&self) -> Standing {
+        match self.state {
             Some(PathState::Answering) => Standing::Answering,
             Some(PathState::Suspect) => Standing::Suspect,
             Some(PathState::Silent) | None => Standing::Unknown,
-        };
-        self.routes.iter().map(move |(route, asking)| (*route, standing(asking.state)))
+        }
     }
 }
 
@@ -156,6 +169,7 @@ impl Core {
                 continue;
             };
             asking.news = Some(*news);
+            asking.measured.take(news, Instant::now());
             let before = asking.state.replace(news.state);
             if before == Some(news.state) {
                 continue;
@@ -198,8 +212,7 @@ impl Core {
         let Some(world) = self.world.clone() else { return };
         let Some(since) = self.probing.suspect_since else { return };
         let all: Vec<(Route, Standing)> = self.probing.standing().collect();
-        let links: Vec<Vec<LinkIndex>> =
-            all.iter().map(|(route, _)| self.known.links(&world.network, *route).unwrap_or_default()).collect();
+        let links: Vec<Vec<LinkIndex>> = self.probing.routes.values().map(|asking| asking.links.clone()).collect();
         let more = self.slower(&all, &links);
         if since.elapsed() < SETTLE + more {
             self.probing.name_at = Some(since + SETTLE + more);
@@ -400,8 +413,21 @@ impl Core {
         let id = self.probing.next_id;
         self.probing.next_id += 1;
         let key = key.iter().map(|byte| format!("{byte:02x}")).collect();
-        let marks = route.marks(&world.network);
-        let asking = Asking { id, key, hosts, addresses, marks, state: None, news: None, used: now, held_until: None };
+        let links = self.known.links(&world.network, route).unwrap_or_default();
+        let (marks, measured) = (route.marks(&world.network), Measured::since(now));
+        let asking = Asking {
+            id,
+            key,
+            hosts,
+            addresses,
+            marks,
+            links,
+            state: None,
+            news: None,
+            measured,
+            used: now,
+            held_until: None,
+        };
         self.probing.routes.insert(route, asking);
         self.probing.by_id.insert(id, route);
         let routes = &self.probing.routes;

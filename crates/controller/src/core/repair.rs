@@ -38,6 +38,7 @@ impl Repair {
                 | FromAgent::Acknowledged(_)
                 | FromAgent::Inventory(_)
                 | FromAgent::Paths { .. }
+                | FromAgent::Counted { .. }
                 | FromAgent::Ping
         );
         if counts && !self.heard.contains(host) {

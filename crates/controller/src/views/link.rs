@@ -1,5 +1,6 @@
 //! Links, and limits on them and others.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::rest::{self, LinkState, Problem};
@@ -14,6 +15,10 @@ use super::load::{by_way, of_way};
 use super::{Load, time};
 use crate::app::Answer;
 use crate::core::Core;
+
+/// Why a link is suspect.
+const SUSPECT: &str = "three questions in a row were not answered on a path over it, and on no other one is anything answered: \
+     which link it is shows within half a second";
 
 /// The name of a direction of a link.
 pub(crate) fn way_id(link: &str, way: Way) -> String {
@@ -64,7 +69,7 @@ fn direction_of(network: &Network, index: LinkIndex, way: Way) -> Direction {
 }
 
 /// The network: as it is planned with, or of its text while there are no shares.
-fn network(core: &Core) -> Option<Arc<Network>> {
+pub(crate) fn network(core: &Core) -> Option<Arc<Network>> {
     if let Some(world) = &core.world {
         return Some(world.network.clone());
     }
@@ -78,7 +83,8 @@ pub(crate) fn links(core: &Core) -> Vec<rest::Link> {
     let loads = by_way(core);
     let load = |of: &Direction| loads.get(&of.id).copied().unwrap_or_default();
     let network = network.as_ref();
-    directions.iter().filter_map(|of| Some(shown(core, network?, of, load(of)))).collect()
+    let suspects = core.suspected_links();
+    directions.iter().filter_map(|of| Some(shown(core, network?, of, load(of), &suspects))).collect()
 }
 
 /// A direction of a link.
@@ -87,7 +93,7 @@ pub(crate) fn link(core: &Core, id: &str) -> Answer<rest::Link> {
     let found = network.as_ref().and_then(|network| Some((network, direction(network, id)?)));
     let (network, of) = found.ok_or_else(|| unknown(&directions(core).1, id))?;
     let load = of_way(core, &network.links[of.link].name, of.way);
-    Ok(shown(core, network, &of, load))
+    Ok(shown(core, network, &of, load, &core.suspected_links()))
 }
 
 /// There is no such direction.
@@ -100,11 +106,14 @@ pub(crate) fn unknown(directions: &[Direction], id: &str) -> Problem {
     }
 }
 
-fn shown(core: &Core, network: &Network, of: &Direction, load: Load) -> rest::Link {
+fn shown(core: &Core, network: &Network, of: &Direction, load: Load, suspects: &BTreeSet<LinkIndex>) -> rest::Link {
     let link = &network.links[of.link];
     let direction = if of.way == Way::Forward { &link.forward } else { &link.backward };
-    let (state, reason, until) = standing(core.state.links.get(&link.name));
-    let counted = core.desk.counters.newest(&of.id);
+    let (state, reason, until) = match standing(core.state.links.get(&link.name)) {
+        (LinkState::Up, ..) if suspects.contains(&of.link) => (LinkState::Suspect, SUSPECT.to_owned(), None),
+        standing => standing,
+    };
+    let counted = core.desk.counting.samples.newest(&of.id);
     rest::Link {
         id: of.id.clone(),
         from: of.from.clone(),
@@ -114,8 +123,9 @@ fn shown(core: &Core, network: &Network, of: &Direction, load: Load) -> rest::Li
         booked_bps: booked(core, of.link, of.way).map(booked_bps),
         allocated_bps: load.allocated_bps,
         measured_bps: load.measured_bps,
-        total_bps: counted.map(|(rate, _)| rate),
-        total_age_seconds: counted.map(|(_, age)| age.as_secs()),
+        total_bps: counted.map(|counted| counted.rate_bps),
+        total_age_seconds: counted.map(|counted| counted.age.as_secs()),
+        counted_by: counted.map(|counted| counted.source.to_owned()),
         state,
         reason,
         until,

@@ -12,10 +12,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
+use api::rest::{Estimate, Path, PathState};
+
 use super::{classes, links};
 use crate::core::Core;
 
 type Level = Gauge<u64, AtomicU64>;
+/// A number that is not whole.
+type Real = Gauge<f64, AtomicU64>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct State {
@@ -32,6 +36,28 @@ struct OfLink {
     link: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfPath {
+    /// Empty for the usual one.
+    path: String,
+    from: String,
+    to: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PathEstimate {
+    path: String,
+    from: String,
+    to: String,
+    /// `value`, `low` or `high`.
+    estimate: &'static str,
+}
+
+/// Microseconds in a second, parts per million in a whole.
+const MILLION: f64 = 1e6;
+/// Paths of which there are metrics; the API lists all.
+const PATHS_MAX: usize = 1024;
+
 /// All metrics as text.
 ///
 /// # Errors
@@ -41,6 +67,7 @@ pub(crate) fn metrics(core: &Core) -> Result<String, fmt::Error> {
     counts(core, &mut registry);
     of_classes(core, &mut registry);
     of_links(core, &mut registry);
+    of_paths(core, &mut registry);
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -134,4 +161,32 @@ fn of_links(core: &Core, registry: &mut Registry) {
     registry.register("link_total_bps", "All traffic by its counters, b/s of IP packets", total);
     registry.register("link_mark_bps", "How far it may be filled, b/s of IP packets", mark);
     registry.register("link_usable", "1 if it is used", usable);
+}
+
+fn of_paths(core: &Core, registry: &mut Registry) {
+    let [answering, sessions] = std::array::from_fn(|_| Family::<OfPath, Level>::default());
+    let [rtt, loss] = std::array::from_fn(|_| Family::<PathEstimate, Real>::default());
+    let age = Family::<OfPath, Real>::default();
+    for Path { name, from, to, state, sessions: over, rtt_us, loss_ppm, .. } in
+        core.paths_seen().into_iter().take(PATHS_MAX)
+    {
+        let of = OfPath { path: name.unwrap_or_default(), from, to };
+        answering.get_or_create(&of).set((state == PathState::Answering).into());
+        sessions.get_or_create(&of).set(over);
+        for (family, estimate) in [(&rtt, rtt_us), (&loss, loss_ppm)] {
+            let Some(Estimate { value, low, high, .. }) = estimate else { continue };
+            for (estimate, number) in [("value", value), ("low", low), ("high", high)] {
+                let OfPath { path, from, to } = of.clone();
+                family.get_or_create(&PathEstimate { path, from, to, estimate }).set(number as f64 / MILLION);
+            }
+        }
+        if let Some(ms) = [rtt_us, loss_ppm].into_iter().flatten().map(|estimate| estimate.age_ms).min() {
+            age.get_or_create(&of).set(ms as f64 / 1e3);
+        }
+    }
+    registry.register("path_answering", "1 if questions over a path are answered", answering);
+    registry.register("path_sessions", "Sessions that go over a path", sessions);
+    registry.register("path_rtt_seconds", "Round trip of a path: smoothed, shortest and longest of some 10 s", rtt);
+    registry.register("path_loss_ratio", "Questions of the last minute without an answer, both ways together", loss);
+    registry.register("path_age_seconds", "How old what is known of a path is", age);
 }

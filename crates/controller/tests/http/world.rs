@@ -211,9 +211,21 @@ impl App for World {
     }
 
     async fn path(&self, _: &Caller, id: &str) -> Answer<Path> {
-        let (from, to) = ("a".to_owned(), "b".to_owned());
-        let (id, links) = (id.to_owned(), vec!["ab".to_owned()]);
-        Ok(Path { id, from, to, links, from_address: None, to_address: None, dscp: Some(18), flow_label: None })
+        Ok(Path {
+            id: id.to_owned(),
+            name: None,
+            from: "a".to_owned(),
+            to: "b".to_owned(),
+            links: vec!["ab:forward".to_owned()],
+            from_address: None,
+            to_address: None,
+            dscp: Some(18),
+            flow_label: None,
+            state: api::rest::PathState::Unknown,
+            sessions: 0,
+            rtt_us: None,
+            loss_ppm: None,
+        })
     }
 
     async fn endpoints(&self, _: &Caller) -> Answer<Vec<Endpoint>> {

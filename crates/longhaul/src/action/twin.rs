@@ -5,6 +5,7 @@ mod link;
 mod list;
 mod live;
 mod run;
+mod send;
 mod stats;
 mod up;
 
@@ -39,7 +40,13 @@ pub(crate) fn run(what: TwinWhat) -> Result<u8> {
             return exec(&which, &host, &[shell]);
         }
         TwinWhat::Link(args) => link::run(&args)?,
-        TwinWhat::Stats { which, link, json, watch } => stats::run(&place(&which)?, link.as_deref(), json, watch)?,
+        TwinWhat::Stats(args) => {
+            let place = place(&args.which)?;
+            match &args.to {
+                Some(url) => return send::run(&place, &args.reach.reach(url, false)),
+                None => stats::run(&place, args.link.as_deref(), args.json, args.watch)?,
+            }
+        }
         TwinWhat::Topology { which } => print(twin::plan::addressed(&place(&which)?.read()?.0).to_toml())?,
         TwinWhat::Run(args) => return run::run(&args),
         TwinWhat::Convert { from, to } => convert::run(&from, &to)?,

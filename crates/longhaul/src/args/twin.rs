@@ -7,6 +7,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use model::scenario::{self, Driver};
 use mover::request::Fingerprint;
 
+use super::controller::ReachArgs;
+
 const EXAMPLE: &str = "\
 Example:
   longhaul twin up pair
@@ -68,21 +70,7 @@ pub(crate) enum TwinWhat {
         host: String,
     },
     Link(LinkArgs),
-    /// What happened on the links
-    #[command(after_help = "Example:\n  longhaul twin stats ab --watch")]
-    Stats {
-        #[command(flatten)]
-        which: Which,
-        /// Only this link
-        #[arg(value_name = "LINK")]
-        link: Option<String>,
-        /// JSON on standard output: one object; with --watch one each second
-        #[arg(long)]
-        json: bool,
-        /// Each second, until interrupted
-        #[arg(long)]
-        watch: bool,
-    },
+    Stats(StatsArgs),
     /// The network of a twin with the addresses of its named paths, for `longhaul controller --network`
     #[command(after_help = "Example:\n  longhaul twin topology > network.toml")]
     Topology {
@@ -108,6 +96,45 @@ pub(crate) enum TwinWhat {
     },
 }
 
+/// What happened on the links
+///
+/// With --to it goes on until interrupted, and tells a controller each second what the links of its network carry here, so that flexible marks
+/// follow the twin.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Examples:\n  longhaul twin stats ab --watch\n  longhaul twin stats --to https://controller.example.org --token-file operator.token"
+)]
+pub(crate) struct StatsArgs {
+    #[command(flatten)]
+    pub(crate) which: Which,
+
+    /// Only this link
+    #[arg(value_name = "LINK")]
+    pub(crate) link: Option<String>,
+
+    /// JSON on standard output: one object; with --watch one each second
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Each second, until interrupted
+    #[arg(long)]
+    pub(crate) watch: bool,
+
+    /// Tell a controller what all links carry: https://HOST or https://HOST:PORT; without URL the environment's LONGHAUL_CONTROLLER
+    #[arg(
+        long,
+        value_name = "URL",
+        num_args = 0..=1,
+        default_missing_value = "",
+        group = "controller_url",
+        conflicts_with_all = ["link", "json", "watch"]
+    )]
+    pub(crate) to: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) reach: UrlArgs,
+}
+
 /// Which twin is meant.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Which {
@@ -127,7 +154,7 @@ pub(crate) struct UpArgs {
     pub(crate) network: Option<PathBuf>,
 
     /// The network of a controller as it is now, with its loads, cuts and bookings: https://HOST or https://HOST:PORT; without URL the environment's LONGHAUL_CONTROLLER
-    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "")]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "", group = "controller_url")]
     pub(crate) from: Option<String>,
 
     /// With --from: which loads are taken off the rates of links
@@ -155,24 +182,37 @@ pub(crate) struct UpArgs {
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) reach: FromArgs,
+    pub(crate) reach: UrlArgs,
 }
 
-/// How the controller of `twin up --from` is reached.
+/// How the controller of `twin up --from` or `twin stats --to` is reached: an option of the group `controller_url` names it.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Controller")]
-pub(crate) struct FromArgs {
+pub(crate) struct UrlArgs {
     /// File with the API token; else the environment's LONGHAUL_TOKEN
-    #[arg(long, value_name = "FILE", requires = "from")]
+    #[arg(long, value_name = "FILE", requires = "controller_url")]
     pub(crate) token_file: Option<PathBuf>,
 
     /// Fingerprint that it must have, sha256:HEX; nothing is pinned then
-    #[arg(long, value_name = "SHA256", requires = "from")]
+    #[arg(long, value_name = "SHA256", requires = "controller_url")]
     pub(crate) fingerprint: Option<Fingerprint>,
 
     /// File of pinned fingerprints; default $XDG_STATE_HOME/longhaul/known_hosts
-    #[arg(long, value_name = "FILE", requires = "from")]
+    #[arg(long, value_name = "FILE", requires = "controller_url")]
     pub(crate) known_hosts: Option<PathBuf>,
+}
+
+impl UrlArgs {
+    /// As other commands that ask a controller have it; an empty `url` is that of the environment.
+    pub(crate) fn reach(&self, url: &str, json: bool) -> ReachArgs {
+        ReachArgs {
+            controller: (!url.is_empty()).then(|| url.to_owned()),
+            token_file: self.token_file.clone(),
+            fingerprint: self.fingerprint,
+            known_hosts: self.known_hosts.clone(),
+            json,
+        }
+    }
 }
 
 /// Which loads a twin of a live network has.

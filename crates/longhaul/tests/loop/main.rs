@@ -18,6 +18,7 @@ mod world;
 
 mod away;
 mod bookings;
+mod counters;
 mod faults;
 #[allow(dead_code, reason = "the campaign uses the rest")]
 mod fleet;

@@ -75,6 +75,13 @@ fn of_kind(told: &str, kind: &str) -> Vec<Value> {
     events(told).into_iter().filter(|event| event["kind"] == kind).collect()
 }
 
+/// A path of which something is known by now.
+fn known(twin: &Twinned, name: &str) -> Option<Value> {
+    let told = twin.json(&["topology", "paths"]);
+    let path = told["paths"].as_array().expect("a list").iter().find(|path| path["name"] == name)?;
+    (path["rtt_us"].is_object() && path["loss_ppm"].is_object()).then(|| path.clone())
+}
+
 #[test]
 fn a_cut_is_named_survived_and_over_after_its_hold_down() {
     let Some(mut twin) = Twinned::new("paths", NETWORK, SHARES, "ctl", "[paths]\nhold = \"3 s\"\n") else { return };
@@ -90,6 +97,18 @@ fn a_cut_is_named_survived_and_over_after_its_hold_down() {
     // The wider way, alone.
     wait_for("bytes over the north", || (twin.carried("north") > 5_000_000).then_some(()));
     assert!(twin.carried("south") < 200_000, "{} bytes went over the other path", twin.carried("south"));
+
+    // Both are asked over, whichever is used; the emulated ocean is 10 or 15 ms wide each way.
+    for (name, least_us, sessions) in [("over-north", 20_000, 1), ("over-south", 30_000, 0)] {
+        let path = wait_for("a round trip and a loss", || known(&twin, name));
+        assert_eq!((&path["state"], &path["sessions"]), (&"answering".into(), &sessions.into()), "{path:#}");
+        let ends = |of: &str| ["low", "value", "high"].map(|end| path[of][end].as_u64().expect("a number"));
+        let (rtt, loss) = (ends("rtt_us"), ends("loss_ppm"));
+        assert!(rtt.is_sorted() && rtt[0] >= least_us && loss.is_sorted() && loss[2] > 0, "{path:#}");
+        assert_eq!(path["links"][1], format!("{}:forward", name.trim_start_matches("over-")));
+    }
+    let table = twin.ask(&["topology", "paths"]).expect_code(0).out;
+    assert!(table.starts_with("PATH") && table.lines().any(|line| line.starts_with("over-north")), "{table}");
 
     let (cut_ms, cut) = (now_ms(), Instant::now());
     twin.link("north", "--cut");

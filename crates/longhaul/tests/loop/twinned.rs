@@ -117,13 +117,18 @@ impl Twinned {
 
     /// Enrols and starts the agent of a host, which may read and write its files.
     pub(crate) fn agent(&mut self, host: &str) {
+        self.agent_with(host, "");
+    }
+
+    /// The same with more in its configuration.
+    pub(crate) fn agent_with(&mut self, host: &str, more: &str) {
         let made = self.json(&["agent", "token", host]);
         let dir = self.world.path(host);
         fs::create_dir_all(&dir).expect("a directory can be made");
         fs::create_dir_all(self.data(host)).expect("a directory can be made");
         fs::write(dir.join("enrol"), made["token"].as_str().expect("it is shown")).expect("a file can be written");
         let config = format!(
-            "[controller]\naddress = \"{}\"\nfingerprint = \"{}\"\nenrol_token_file = \"{}\"\n\n[[grant]]\ncontroller = \"*\"\ncollaboration = \"*\"\nroot = \"{}\"\nread = true\nwrite = true\n",
+            "[controller]\naddress = \"{}\"\nfingerprint = \"{}\"\nenrol_token_file = \"{}\"\n\n[[grant]]\ncontroller = \"*\"\ncollaboration = \"*\"\nroot = \"{}\"\nread = true\nwrite = true\n{more}",
             self.address,
             self.fingerprint,
             dir.join("enrol").display(),
@@ -170,6 +175,22 @@ impl Twinned {
         serde_json::from_str(ended.out.trim()).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {}", ended.out))
     }
 
+    /// Tells the controller what the links of the twin carry, as long as it runs.
+    pub(crate) fn counting(&self) -> Running {
+        let mut command = self.at(&self.host);
+        let to = format!("https://{}#{}", self.address, self.fingerprint);
+        command.args(["twin", "stats", "--twin", &self.name, "--to", &to]).env("LONGHAUL_TOKEN", &self.token);
+        self.world.start(command)
+    }
+
+    /// Traffic that is no transfer, from a host to another one with an agent, as long as it runs.
+    pub(crate) fn at_large(&self, from: &str, to: &str, rate: &str) -> Running {
+        let mut command = self.at(from);
+        command.args(["test", "throughput", to, "--rate", rate, "--duration", "10m", "--streams", "1"]);
+        command.arg("--token-file").arg(self.world.path(to).join("state/token"));
+        self.world.start(command)
+    }
+
     /// Follows what happens, from the begin on; one object a line.
     pub(crate) fn follow(&self) -> Running {
         self.world.start(self.asking(&["event", "--since", "0", "--json"]))
@@ -207,18 +228,17 @@ impl Twinned {
         self.world.run(command).expect_code(0);
     }
 
-    /// What the agent of a host has logged.
-    pub(crate) fn log_of(&self, host: &str) -> String {
-        let agent = self.agents.iter().find(|(of, _)| of == host);
-        agent.map(|(_, agent)| agent.err()).unwrap_or_default()
-    }
-
     /// Bytes that the twin delivered over a link, both ways.
     pub(crate) fn carried(&self, link: &str) -> u64 {
         let mut command = self.program();
         command.args(["twin", "stats", "--twin", &self.name, link, "--json"]);
         let told: Value = serde_json::from_str(&self.world.run(command).expect_code(0).out).expect("it is JSON");
         delivered(&told)
+    }
+
+    /// What the agent of a host logged.
+    pub(crate) fn log_of(&self, host: &str) -> String {
+        self.agents.iter().filter(|(of, _)| of == host).map(|(_, agent)| agent.err()).collect()
     }
 
     /// Logs of all, for a test that fails.

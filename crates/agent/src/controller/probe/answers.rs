@@ -32,6 +32,10 @@ pub(super) struct Watch {
     state: Option<PathState>,
     asked: u64,
     answered: u64,
+    /// Questions of which nobody knows: this host slept.
+    forgiven: u64,
+    /// The shortest and the longest round trip since that was last told.
+    range: Option<(Duration, Duration)>,
     /// Smoothed, and its mean deviation (RFC 6298).
     rtt: Option<(Duration, Duration)>,
     looked: Option<Duration>,
@@ -76,6 +80,7 @@ impl Watch {
     pub(super) fn look(&mut self, now: Duration) {
         let before = self.looked.replace(now);
         if before.is_some_and(|before| now.saturating_sub(before) > ASLEEP) {
+            self.forgiven += self.waiting.len() as u64;
             self.waiting.clear();
             self.missing = 0;
             return;
@@ -98,9 +103,15 @@ impl Watch {
         self.state
     }
 
-    /// Questions so far, and answers.
+    /// Questions so far, but for those that wait or of which nothing can be said, and answers.
     pub(super) fn counts(&self) -> (u64, u64) {
-        (self.asked, self.answered)
+        let settled = self.asked.saturating_sub(self.waiting.len() as u64).saturating_sub(self.forgiven);
+        (settled, self.answered)
+    }
+
+    /// The shortest and the longest round trip since this was last asked for.
+    pub(super) fn take_range(&mut self) -> Option<(Duration, Duration)> {
+        self.range.take()
     }
 
     /// The smoothed round trip.
@@ -120,6 +131,8 @@ impl Watch {
 
     fn learn(&mut self, sample: Duration) {
         let sample = sample.min(2 * PATIENCE_MAX);
+        let (low, high) = self.range.unwrap_or((sample, sample));
+        self.range = Some((low.min(sample), high.max(sample)));
         self.rtt = Some(match self.rtt {
             None => (sample, sample / 2),
             Some((smoothed, deviation)) => {
@@ -219,6 +232,28 @@ mod tests {
         now += Duration::from_secs(30);
         watch.look(now);
         assert_eq!(watch.state(), Some(PathState::Answering));
+    }
+
+    #[test]
+    fn what_waits_or_was_slept_through_is_no_loss_and_ranges_are_since_they_were_told() {
+        let (mut watch, mut now) = (Watch::default(), Duration::from_secs(1));
+        for rtt_ms in [20, 30, 10] {
+            let number = watch.ask(now);
+            watch.answer(number, now, now + Duration::from_millis(rtt_ms));
+        }
+        assert_eq!(watch.take_range(), Some((Duration::from_millis(10), Duration::from_millis(30))));
+        assert_eq!(watch.take_range(), None, "it was told");
+        watch.ask(now);
+        assert_eq!(watch.counts(), (3, 3), "one waits");
+        now += Duration::from_secs(30);
+        watch.look(now);
+        assert_eq!(watch.counts(), (3, 3), "the host slept");
+        watch.ask(now);
+        for _ in 0..100 {
+            now += LOOK;
+            watch.look(now);
+        }
+        assert_eq!(watch.counts(), (4, 3), "one is lost");
     }
 
     #[test]

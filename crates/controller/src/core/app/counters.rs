@@ -1,18 +1,19 @@
 //! What all traffic on links is, as somebody counted it, and what flexible marks make of it.
 //!
-//! Of each direction of a link the newest sample is kept, in memory. All traffic less what Longhaul's own sessions did when the sample came is
-//! the estimate of traffic at large. After [`GOOD`] it counts as the worst: a flexible mark that nobody counts for any more falls to its
-//! least, after a restart too.
+//! Who counts sends `POST /counters`, or is an agent that reads an interface. What an agent says counts for links that end at its host, and for
+//! those for which the controller's operator trusts it ([`Trusted`]).
+
+mod samples;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use api::agent::{COUNTS_MAX, Counted, ToAgent, Uncounted};
 use api::rest::{CounterSample, Counters, Kind, Problem};
 use ledger::Resource;
 use model::network::{LinkIndex, Network};
 use model::scenario::Way;
-use model::shares::{Flexible, Mark, Most, Shares};
-use plan::mark;
+use model::shares::{Mark, Most, Shares};
 use tokio::time::Instant;
 use units::Rate;
 
@@ -20,145 +21,187 @@ use crate::app::Answer;
 use crate::core::{Core, World};
 use crate::views;
 
-/// Directions of links of which a sample is kept.
-pub(super) const COUNTED_MAX: usize = 65_536;
-/// How long a sample is good: three rounds of the usual once a minute.
-pub(super) const GOOD: Duration = Duration::from_secs(180);
+pub(crate) use samples::CounterSamples;
+use samples::{COUNTED_MAX, Done, Full, GOOD, Reading, SOURCES_MAX};
 
-/// How long it holds that somebody enforces a rate: a driver says it every few seconds, once a minute at least.
-const ENFORCED: Duration = Duration::from_secs(90);
+/// Between two looks at what our sessions do on each direction: they tell it once a second.
+const OWN_EACH: Duration = Duration::from_millis(250);
 
-/// The newest samples.
+/// For which links an agent's counts are taken though they do not end at its host: links by host.
+pub(crate) type Trusted = BTreeMap<String, BTreeSet<String>>;
+
+/// What is counted, and by whom it may be.
 #[derive(Debug, Default)]
-pub(crate) struct CounterSamples {
-    by_way: BTreeMap<String, Sample>,
-    /// Where flexible marks were, and when, by what the mark is on.
-    marks: BTreeMap<(String, Vec<String>), (u64, Instant)>,
+pub(crate) struct Counting {
+    /// What was counted.
+    pub(crate) samples: CounterSamples,
+    /// Whose word is taken for further links.
+    pub(crate) trusted: Trusted,
+    /// What our sessions do on each direction of a link, at most [`COUNTED_MAX`].
+    own: BTreeMap<String, Done>,
+    /// When that was looked at last.
+    looked: Option<Instant>,
 }
 
-#[derive(Clone, Debug)]
-struct Sample {
-    source: String,
-    /// When it was read.
-    at: Instant,
-    total_bytes: Option<u64>,
-    /// All traffic, b/s; `None` until there are two counts of the same counter.
-    rate_bps: Option<u64>,
-    /// Of that what is not ours, b/s.
-    at_large_bps: u64,
-    /// To what our part of it is held by whoever counts, b/s.
-    enforced_bps: Option<u64>,
+impl Counting {
+    /// What our sessions do now, by direction; until now they did what they did before.
+    fn look(&mut self, now_bps: impl Iterator<Item = (String, u64)>, now: Instant) {
+        let micros = self.looked.replace(now).map_or(0, |last| now.saturating_duration_since(last).as_micros());
+        for done in self.own.values_mut() {
+            done.all += u128::from(done.bps) * micros;
+            done.bps = 0;
+        }
+        for (way, bps) in now_bps {
+            if self.own.len() >= COUNTED_MAX && !self.own.contains_key(&way) {
+                // Of links that are no more: what is at large is told a little later.
+                self.own.clear();
+            }
+            self.own.entry(way).or_default().bps = bps;
+        }
+    }
 }
 
-/// Takes samples: all of a message or none.
+/// Takes samples; none of a message with a direction that is not there.
 pub(super) fn count(core: &mut Core, counters: &Counters) -> Answer<()> {
     let (_, directions) = views::directions(core);
     let known: BTreeSet<&str> = directions.iter().map(|of| of.id.as_str()).collect();
     if let Some(sample) = counters.samples.iter().find(|sample| !known.contains(sample.link.as_str())) {
         return Err(views::unknown(&directions, &sample.link));
     }
-    let own = views::by_way(core);
     let now = Instant::now();
     for sample in &counters.samples {
-        let own = own.get(&sample.link).map_or(0, |load| load.measured_bps);
-        if !core.desk.counters.take(&counters.source, sample, own, now) {
-            let detail = format!(
-                "samples of {COUNTED_MAX} directions of links are kept, there is no room for `{}`",
-                sample.link
-            );
-            return Err(Problem::new(Kind::TooMany, detail).fix("count fewer links").again(GOOD.as_secs()));
-        }
-    }
-    let is_flexible = |mark: &Mark| matches!(mark.most, Most::Flexible(_));
-    if core.world.as_ref().is_some_and(|world| world.shares.marks.iter().any(is_flexible)) {
-        core.planned.dirty();
+        let taken = core.desk.counting.samples.take(&sample.link, &counters.source, reading(sample), now);
+        taken.map_err(|full| no_room(full, &sample.link))?;
     }
     Ok(())
 }
 
-impl CounterSamples {
-    /// Keeps a sample, if it is newer than that which is kept; false if there is no room.
-    fn take(&mut self, source: &str, sample: &CounterSample, own_bps: u64, now: Instant) -> bool {
-        let at = now.checked_sub(Duration::from_millis(sample.age_ms)).unwrap_or(now);
-        let before = self.by_way.get(&sample.link);
-        if before.is_some_and(|before| before.at > at) {
-            return true;
-        }
-        if before.is_none() && self.by_way.len() >= COUNTED_MAX {
-            self.by_way.retain(|_, sample| now.saturating_duration_since(sample.at) <= GOOD);
-            if self.by_way.len() >= COUNTED_MAX {
-                return false;
-            }
-        }
-        let before = self.by_way.get(&sample.link).filter(|before| before.source == source);
-        let counted = || rate_of(before?, sample.total_bytes?, at);
-        let rate_bps = sample.rate_bps.or_else(counted);
-        let at_large_bps = rate_bps.unwrap_or(0).saturating_sub(own_bps);
-        let (source, total_bytes) = (source.to_owned(), sample.total_bytes);
-        let enforced_bps = sample.enforced_bps;
-        self.by_way
-            .insert(sample.link.clone(), Sample { source, at, total_bytes, rate_bps, at_large_bps, enforced_bps });
-        true
-    }
-
-    /// All traffic on a direction of a link, b/s, and how old that is; `None` if nobody counted it of late.
-    pub(crate) fn newest(&self, id: &str) -> Option<(u64, Duration)> {
-        let sample = self.by_way.get(id)?;
-        let age = sample.at.elapsed();
-        Some((sample.rate_bps?, age)).filter(|_| age <= GOOD)
-    }
-
-    /// To what our part of a direction of a link is held there, whatever senders do, b/s; `None` if nobody said so of late.
-    pub(crate) fn enforced(&self, id: &str) -> Option<u64> {
-        let sample = self.by_way.get(id)?;
-        sample.enforced_bps.filter(|_| sample.at.elapsed() <= ENFORCED)
-    }
-
-    /// Whether somebody counts on a direction of a link.
-    pub(super) fn is_counted(&self, id: &str) -> bool {
-        self.by_way.get(id).is_some_and(|sample| sample.at.elapsed() <= GOOD)
-    }
-
-    /// Traffic at large on all of these together, b/s; `None` if one of them is not counted.
-    fn at_large(&self, ids: &[String], now: Instant) -> Option<u64> {
-        let of = |id: &String| {
-            let sample = self.by_way.get(id)?;
-            let good = sample.rate_bps.is_some() && now.saturating_duration_since(sample.at) <= GOOD;
-            good.then_some(sample.at_large_bps)
-        };
-        ids.iter().try_fold(0_u64, |sum, id| Some(sum.saturating_add(of(id)?)))
-    }
-
-    /// Where a flexible mark on these directions is now, b/s. It falls at once and rises slowly.
-    fn mark(&mut self, name: &str, of: &Flexible, rate_bps: u64, ids: Vec<String>, now: Instant) -> u64 {
-        let at_large = self.at_large(&ids, now);
-        let estimate = mark::Estimate { at_large: at_large.unwrap_or(0), is_valid: at_large.is_some() };
-        let key = (name.to_owned(), ids);
-        let last = self
-            .marks
-            .get(&key)
-            .map(|(mark, at)| mark::State { mark: *mark, elapsed: now.saturating_duration_since(*at) });
-        let flexible = mark::Flexible {
-            share_ppm: of.share_ppm,
-            margin: of.margin.bps(),
-            least: of.least.bps(),
-            most: of.most.map_or(u64::MAX, |most| most.bps()),
-        };
-        let is = mark::Mark::Flexible(flexible).now(rate_bps, Some(estimate), last);
-        self.marks.insert(key, (is, now));
-        is
-    }
+fn reading(sample: &CounterSample) -> Reading {
+    let CounterSample { rate_bps, total_bytes, enforced_bps, age_ms, .. } = *sample;
+    Reading { rate_bps, total_bytes, age: Duration::from_millis(age_ms), clock: None, enforced_bps }
 }
 
-/// The rate between two counts, b/s; `None` if the counter began anew or no time has passed.
-fn rate_of(before: &Sample, bytes: u64, at: Instant) -> Option<u64> {
-    let more = bytes.checked_sub(before.total_bytes?)?;
-    let micros = at.saturating_duration_since(before.at).as_micros();
-    let bits = u128::from(more).checked_mul(8_000_000)?;
-    u64::try_from(bits.checked_div(micros)?).ok()
+fn no_room(full: Full, link: &str) -> Problem {
+    let (detail, fix) = match full {
+        Full::Directions => (
+            format!("samples of {COUNTED_MAX} directions of links are kept, there is no room for `{link}`"),
+            "count fewer links",
+        ),
+        Full::Sources => (format!("{SOURCES_MAX} others count `{link}` already"), "have fewer count it"),
+    };
+    Problem::new(Kind::TooMany, detail).fix(fix).again(GOOD.as_secs())
 }
 
 impl Core {
+    /// What an agent counted by its interfaces.
+    pub(in crate::core) fn counted(&mut self, host: &str, counts: &[Counted]) {
+        for counted in counts.iter().take(COUNTS_MAX).filter(|counted| counted.has_names()) {
+            let refused = self.count_of(host, counted).err();
+            let Some(connected) = self.connected.get_mut(host) else { return };
+            let before = connected.uncounted.get(&counted.link);
+            if refused.as_ref() == before {
+                continue;
+            }
+            match refused {
+                None => drop(connected.uncounted.remove(&counted.link)),
+                Some(reason) if before.is_some() || connected.uncounted.len() < COUNTS_MAX => {
+                    let link = counted.link.clone();
+                    tracing::warn!(host, link, reason, "what an agent counts is left aside");
+                    connected.uncounted.insert(link.clone(), reason.clone());
+                    self.tell(host, ToAgent::Uncounted(Uncounted { link, reason }));
+                }
+                // More links than an agent counts: it is told of so many.
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Takes what an interface carried both ways, or says why not and what to do, for the operator of the host.
+    fn count_of(&mut self, host: &str, counted: &Counted) -> Result<(), String> {
+        let Some(network) = views::network(self) else { return Err("the controller has no network yet".to_owned()) };
+        let link = network
+            .link(&counted.link)
+            .map_err(|unknown| format!("{unknown}: `longhaul topology links` lists them"))?;
+        let sends = match counted.sends {
+            api::agent::Way::Forward => Way::Forward,
+            api::agent::Way::Backward => Way::Backward,
+        };
+        let name = &network.links[link].name;
+        let ends = [network.links[link].from, network.links[link].to].map(|end| network.nodes[end].name.as_str());
+        match ends.iter().position(|end| *end == host) {
+            Some(0) if sends == Way::Backward => {
+                return Err(format!("`{name}` begins at `{host}`: write `sends = \"forward\"`"));
+            }
+            Some(1) if sends == Way::Forward => {
+                return Err(format!("`{name}` ends at `{host}`: write `sends = \"backward\"`"));
+            }
+            Some(_) => {}
+            None if self.desk.counting.trusted.get(host).is_some_and(|links| links.contains(name)) => {}
+            None => {
+                let [from, to] = ends;
+                return Err(format!(
+                    "`{name}` goes from `{from}` to `{to}`, not to `{host}`: the operator of the controller may take `{host}`'s word for it \
+                     (`[[counter]]` with `agent = \"{host}\"` and `links = [\"{name}\"]` in the controller's configuration)"
+                ));
+            }
+        }
+        let source = format!("agent {host} interface {}", counted.interface);
+        let other = if sends == Way::Forward { Way::Backward } else { Way::Forward };
+        let now = Instant::now();
+        for (way, bytes) in [(sends, counted.sent_bytes), (other, counted.received_bytes)] {
+            let clock = Some(Duration::from_millis(counted.read_ms));
+            let reading = Reading { total_bytes: Some(bytes), clock, ..Reading::default() };
+            let way = views::way_id(name, way);
+            self.desk
+                .counting
+                .samples
+                .take(&way, &source, reading, now)
+                .map_err(|full| no_room(full, &way).to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Says how much of what was counted is at large, as far as it is known what our sessions did meanwhile; flexible marks follow that.
+    pub(in crate::core) fn settle_counts(&mut self) {
+        let counting = &self.desk.counting;
+        if counting.samples.is_empty() || counting.looked.is_some_and(|last| last.elapsed() < OWN_EACH) {
+            return;
+        }
+        let now = Instant::now();
+        let loads = views::by_way(self).into_iter().map(|(way, load)| (way, load.measured_bps));
+        let counting = &mut self.desk.counting;
+        counting.look(loads, now);
+        let own = &counting.own;
+        if !counting.samples.settle(|way| own.get(way).copied().unwrap_or_default(), now) {
+            return;
+        }
+        let is_flexible = |mark: &Mark| matches!(mark.most, Most::Flexible(_));
+        if self.world.as_ref().is_some_and(|world| world.shares.marks.iter().any(is_flexible)) {
+            self.planned.dirty();
+        }
+    }
+
+    /// The first flexible mark on a direction that nobody counts, and that direction.
+    pub(super) fn uncounted<'a>(&self, shares: &'a Shares, network: &Network) -> Option<(&'a Mark, String)> {
+        let flexible = shares.marks.iter().filter(|mark| matches!(mark.most, Most::Flexible(_)));
+        let mut ways = flexible.flat_map(|mark| mark.ways.iter().map(move |way| (mark, *way)));
+        ways.find_map(|(mark, (link, way))| {
+            let id = views::way_id(&network.links[link].name, way);
+            (!self.desk.counting.samples.is_counted(&id)).then_some((mark, id))
+        })
+    }
+
+    /// Why new classes and marks cannot be in force from the start on, if they cannot: nobody can have counted yet. And the way out.
+    pub(crate) fn uncounted_at_start(&self) -> Option<String> {
+        let network = views::network(self)?;
+        let shares = Shares::from_toml(&self.state.shares.as_ref()?.text, "the shares", &network).ok()?;
+        let (mark, way) = self.uncounted(&shares, &network)?;
+        Some(format!(
+            "{}. As the controller only begins, start it without these marks, and give it this file by `longhaul class set` once somebody counts",
+            why_not(mark, &way)
+        ))
+    }
+
     /// Puts flexible marks where they are now: each becomes a rate, for each direction its own unless it is one for all together.
     pub(in crate::core) fn fix_flexible(&mut self, world: &World, shares: &mut Shares) {
         let now = Instant::now();
@@ -175,7 +218,7 @@ impl Core {
                 let rate = rate(&world.network, &ways);
                 let ids =
                     ways.iter().map(|(link, way)| views::way_id(&world.network.links[*link].name, *way)).collect();
-                let is = self.desk.counters.mark(&mark.name, &flexible, rate, ids, now);
+                let is = self.desk.counting.samples.mark(&mark.name, &flexible, rate, ids, now);
                 Mark { ways, most: Most::Rate(Rate::from_bps(is.min(limit))), ..mark.clone() }
             });
             let first = fixed.next();
@@ -183,9 +226,19 @@ impl Core {
             first.into_iter().for_each(|first| *mark = first);
         }
         shares.marks.extend(more);
-        // Of marks that are no more nothing is kept.
-        self.desk.counters.marks.retain(|(name, _), _| names.contains(name));
+        self.desk.counting.samples.keep_marks(&names);
     }
+}
+
+/// Why a flexible mark is not taken, and the ways out.
+pub(super) fn why_not(mark: &Mark, way: &str) -> String {
+    let link = way.rsplit_once(':').map_or(way, |(link, _)| link);
+    format!(
+        "mark `{}` is flexible, it follows all traffic on `{way}`, and nobody counts that: have an agent count an interface for it \
+         (`[[counter]]` with `link = \"{link}\"` in its serve.toml), send what a twin counts (`longhaul twin stats --to URL`), or send \
+         POST /api/v1/counters; or write a fixed `rate` or `share`",
+        mark.name
+    )
 }
 
 /// The rates of directions together, b/s.
@@ -196,81 +249,4 @@ fn rate(network: &Network, ways: &[(LinkIndex, Way)]) -> u64 {
         direction.rate.map_or(u64::MAX, |rate| rate.bps())
     };
     ways.iter().map(of).fold(0, u64::saturating_add)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sample(rate_bps: Option<u64>, total_bytes: Option<u64>, age_ms: u64) -> CounterSample {
-        CounterSample { link: "ana:forward".to_owned(), rate_bps, total_bytes, age_ms, enforced_bps: None }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn rates_are_taken_and_counters_make_rates() {
-        let mut samples = CounterSamples::default();
-        let now = Instant::now();
-        assert!(samples.take("snmp", &sample(None, Some(1_000_000), 0), 0, now));
-        assert!(samples.is_counted("ana:forward"));
-        assert_eq!(samples.newest("ana:forward"), None, "one count is no rate");
-        tokio::time::advance(Duration::from_secs(10)).await;
-        let now = Instant::now();
-        samples.take("snmp", &sample(None, Some(11_000_000), 0), 3_000_000, now);
-        assert_eq!(samples.newest("ana:forward"), Some((8_000_000, Duration::ZERO)));
-        assert_eq!(samples.at_large(&["ana:forward".to_owned()], now), Some(5_000_000), "less our own");
-        samples.take("snmp", &sample(Some(1), None, 5_000), 0, now);
-        assert_eq!(
-            samples.newest("ana:forward").map(|(rate, _)| rate),
-            Some(8_000_000),
-            "an older one changes nothing"
-        );
-        tokio::time::advance(Duration::from_secs(1)).await;
-        samples.take("snmp", &sample(None, Some(5), 0), 0, Instant::now());
-        assert_eq!(samples.newest("ana:forward"), None, "the counter began anew");
-        samples.take("other", &sample(Some(7), None, 0), 0, Instant::now());
-        tokio::time::advance(GOOD + Duration::from_secs(1)).await;
-        assert_eq!(samples.newest("ana:forward"), None, "it is too old");
-        assert!(!samples.is_counted("ana:forward"));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn samples_are_bounded_and_old_ones_make_room() {
-        let mut samples = CounterSamples::default();
-        let way = |n: usize| CounterSample { link: format!("l{n}:forward"), ..sample(Some(1), None, 0) };
-        for n in 0..COUNTED_MAX {
-            assert!(samples.take("s", &way(n), 0, Instant::now()));
-        }
-        assert!(!samples.take("s", &way(COUNTED_MAX), 0, Instant::now()));
-        assert!(samples.take("s", &way(3), 0, Instant::now()), "a known one");
-        tokio::time::advance(GOOD + Duration::from_secs(1)).await;
-        assert!(samples.take("s", &way(COUNTED_MAX), 0, Instant::now()));
-        assert_eq!(samples.by_way.len(), 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_flexible_mark_needs_a_count_falls_at_once_and_rises_slowly() {
-        const G: u64 = 1_000_000_000;
-        let flexible = Flexible {
-            share_ppm: 900_000,
-            margin: Rate::ZERO,
-            least: Rate::from_bps(G),
-            most: None,
-            now: None,
-            as_of: None,
-            at_large: None,
-            expires: None,
-        };
-        let mut samples = CounterSamples::default();
-        let ids = || vec!["ana:forward".to_owned()];
-        let mark = |samples: &mut CounterSamples| samples.mark("m", &flexible, 100 * G, ids(), Instant::now());
-        assert_eq!(mark(&mut samples), G, "nobody counts: its least");
-        samples.marks.clear();
-        samples.take("s", &sample(Some(40 * G), None, 0), 0, Instant::now());
-        assert_eq!(mark(&mut samples), 50 * G);
-        samples.take("s", &sample(Some(80 * G), None, 0), 0, Instant::now());
-        assert_eq!(mark(&mut samples), 10 * G);
-        samples.take("s", &sample(Some(0), None, 0), 0, Instant::now());
-        tokio::time::advance(Duration::from_secs(10)).await;
-        assert_eq!(mark(&mut samples), 12 * G, "2 % of the rate in 10 s");
-    }
 }

@@ -202,11 +202,13 @@ fn link(core: &mut Core, id: &str) -> Answer<Facts> {
     told.holders = holders(core, id);
     told.holders.extend(holds.iter().map(planner::holder));
     told.assurance = assurance(core, std::iter::once(id.to_owned()));
-    if let Some(held) = core.desk.counters.enforced(id) {
+    if let Some(held) = core.desk.counting.samples.enforced(id) {
         told.text += &format!("; a driver holds what is Longhaul's to {}, whatever senders do", views::rate(held));
     }
-    if let Some(total) = link.total_bps {
-        let rate_bps = total.saturating_sub(link.measured_bps);
+    if let (Some(total), Some(age), Some(by)) = (link.total_bps, link.total_age_seconds, &link.counted_by) {
+        told.text += &format!("; all traffic is {}, as `{by}` counted {age} s ago", views::rate(total));
+        let known = core.desk.counting.samples.newest(id).and_then(|newest| newest.at_large_bps);
+        let rate_bps = known.unwrap_or_else(|| total.saturating_sub(link.measured_bps));
         told.holders.push(Holder { holder: "at-large".to_owned(), class: None, rate_bps });
         told.holders.sort_by_key(|holder| std::cmp::Reverse(holder.rate_bps));
     }
@@ -239,7 +241,7 @@ fn booked<'a>(core: &'a Core, id: &str) -> Option<&'a Left> {
 fn assurance(core: &Core, ways: impl Iterator<Item = String>) -> Assurance {
     let ways: std::collections::BTreeSet<String> = ways.collect();
     let is_enforced = |way: &String| {
-        let held = core.desk.counters.enforced(way);
+        let held = core.desk.counting.samples.enforced(way);
         let may = views::link(core, way).ok().and_then(|link| link.mark_bps.or(link.capacity_bps));
         held.zip(may).is_some_and(|(held, may)| held <= may)
     };

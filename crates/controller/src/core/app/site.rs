@@ -8,9 +8,9 @@ use api::rest::{
 use ledger::wish::{self, Kind as Refused};
 use ledger::{Digest, Moment, Refusal, Resource};
 use model::network::Network;
-use model::shares::{Most, Shares};
+use model::shares::Shares;
 
-use super::internal;
+use super::{counters, internal};
 use crate::app::Answer;
 use crate::core::Core;
 use crate::http::token_digest;
@@ -27,10 +27,21 @@ pub(super) fn set_network(core: &mut Core, by: &str, toml: &str) -> Answer<Accep
     let gone = core.state.agents.keys().filter(|host| !hosts.contains(ledger::machine(host)));
     let note = |host: &String| format!("agent `{host}` is no host of this network: it gets nothing to do");
     let mut notes: Vec<String> = gone.map(note).collect();
-    if core.state.shares.is_none() {
-        notes.push("there are no classes and marks yet: PUT /shares, before transfers can be submitted".to_owned());
+    match &core.state.shares {
+        None => {
+            notes.push("there are no classes and marks yet: PUT /shares, before transfers can be submitted".to_owned())
+        }
+        Some(shares) => notes.extend(starved(core, toml, &shares.text)),
     }
     Ok(Accepted { version: version(core), notes })
+}
+
+/// Of a network that is in force from now on: a flexible mark in it that nobody counts for.
+fn starved(core: &Core, network: &str, shares: &str) -> Option<String> {
+    let network = Network::from_toml(network, "the network").ok()?;
+    let shares = Shares::from_toml(shares, "the shares", &network).ok()?;
+    let (mark, way) = core.uncounted(&shares, &network)?;
+    Some(format!("mark `{}` is at its least until somebody counts all traffic on `{way}`", mark.name))
 }
 
 /// Classes and marks.
@@ -41,7 +52,10 @@ pub(super) fn set_shares(core: &mut Core, by: &str, toml: &str) -> Answer<Accept
         let read = Network::from_toml(&network.text, "the network");
         let read = read.and_then(|network| Ok((Shares::from_toml(toml, "the shares", &network)?, network)));
         let (shares, network) = read.map_err(|error| internal(&error))?;
-        uncounted(core, &shares, &network).map_err(|refusal| core.turn_down(&refusal, None))?;
+        if let Some((mark, way)) = core.uncounted(&shares, &network) {
+            let refusal = Refusal { kind: Refused::Conflict, text: counters::why_not(mark, &way) };
+            return Err(core.turn_down(&refusal, None));
+        }
         if !shares.flows.is_empty() {
             notes.push("`[[flow]]` is left aside: sessions of transfers are the flows".to_owned());
         }
@@ -59,24 +73,6 @@ pub(super) fn set_bookings(core: &mut Core, by: &str, toml: &str) -> Answer<Acce
         notes.push("there are no classes and marks yet: PUT /shares, before anything is given a rate".to_owned());
     }
     Ok(Accepted { version: version(core), notes })
-}
-
-/// A flexible mark follows traffic at large, so somebody must count that.
-fn uncounted(core: &Core, shares: &Shares, network: &Network) -> Result<(), Refusal> {
-    for mark in shares.marks.iter().filter(|mark| matches!(mark.most, Most::Flexible(_))) {
-        for (link, way) in &mark.ways {
-            let id = views::way_id(&network.links[*link].name, *way);
-            if !core.desk.counters.is_counted(&id) {
-                let text = format!(
-                    "mark `{}` is flexible, but nobody counts all traffic on `{id}`: send POST /counters first, or write a \
-                     fixed `rate` or `share`",
-                    mark.name
-                );
-                return Err(Refusal { kind: Refused::Conflict, text });
-            }
-        }
-    }
-    Ok(())
 }
 
 /// The number of the last event: it rises with each change.

@@ -2,6 +2,7 @@
 
 mod explain;
 mod lost;
+mod paths;
 mod replay;
 mod shared;
 mod site;
@@ -142,15 +143,7 @@ impl World {
         let from = "127.0.0.1:1".parse().expect("an address");
         tokio::spawn(crate::hub::serve(theirs, Some(fingerprint), from, self.heard.clone()));
         let mut agent = Agent { stream: ours, decoder: api::frame::Decoder::default() };
-        let grant = Granted {
-            collaboration: "*".to_owned(),
-            root: api::Name(b"/data".to_vec()),
-            read: true,
-            write: true,
-            rate_bps: None,
-            free_bytes: None,
-        };
-        let inventory = Inventory { sessions_max: 8, streams_max: 64, grants: vec![grant], ..Inventory::default() };
+        let inventory = inventory();
         let hello = Hello {
             protocol: PROTOCOL,
             version: "1.2.3".to_owned(),
@@ -200,6 +193,19 @@ impl Agent {
             }
         }
     }
+}
+
+/// What each host has: all beneath `/data` is granted.
+fn inventory() -> Inventory {
+    let grant = Granted {
+        collaboration: "*".to_owned(),
+        root: api::Name(b"/data".to_vec()),
+        read: true,
+        write: true,
+        rate_bps: None,
+        free_bytes: None,
+    };
+    Inventory { sessions_max: 8, streams_max: 64, grants: vec![grant], ..Inventory::default() }
 }
 
 fn place(text: &str) -> Location {

@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use api::Name;
 use api::rest::{
-    Accepted, Agent, BODY_LARGE_MAX, Check, Class, Endpoint, EndpointRequest, EnrolMade, EnrolRequest, Explanation,
-    Limit, LimitRequest, Link, ModeRequest,
+    self, Accepted, Agent, BODY_LARGE_MAX, Check, Class, Endpoint, EndpointRequest, EnrolMade, EnrolRequest,
+    Explanation, Limit, LimitRequest, Link, ModeRequest,
 };
 use serde_json::json;
 
@@ -59,7 +59,7 @@ async fn topology(what: TopologyWhat, controller: &Controller) -> Result<u8> {
             tell(controller, &json!({ "links": links }), || show::links(&links))
         }
         TopologyWhat::Paths(_) => {
-            let paths: Vec<api::rest::Path> = controller.get("/api/v1/paths").await?;
+            let paths: Vec<rest::Path> = controller.get("/api/v1/paths").await?;
             tell(controller, &json!({ "paths": paths }), || show::paths(&paths))
         }
     }

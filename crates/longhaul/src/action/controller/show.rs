@@ -1,6 +1,8 @@
 //! What a controller says, for people: tables within the columns there are.
 
-use api::rest::{Agent, AgentState, ApiToken, Class, Endpoint, Explanation, File, Limit, Link, Path, Time, Transfer};
+use api::rest::{
+    Agent, AgentState, ApiToken, Class, Endpoint, Estimate, Explanation, File, Limit, Link, Path, Time, Transfer,
+};
 use units::{Marks, Rate};
 
 use crate::action::plan::table::table;
@@ -123,17 +125,47 @@ pub(super) fn links(list: &[Link]) -> String {
     lines(head, list.iter().map(row), [false, false, false, false, true, true, true, true, true])
 }
 
-/// Directions of named paths.
+/// Directions of named paths, and usual ones that are asked over. Addresses and links are in the JSON.
 pub(super) fn paths(list: &[Path]) -> String {
-    let head = ["PATH", "FROM", "TO", "MARKS", "ADDRESSES", "LINKS"].map(str::to_owned);
+    let head = ["PATH", "FROM", "TO", "MARKS", "STATE", "SESSIONS", "RTT ms", "LOSS %", "AGE"].map(str::to_owned);
     let row = |p: &Path| {
         let marks = Marks { dscp: p.dscp, flow_label: p.flow_label };
-        let addresses = p.from_address.zip(p.to_address).map(|(from, to)| format!("{from} {to}"));
-        let marks = if marks.is_none() { "-".to_owned() } else { marks.to_string() };
-        let addresses = addresses.unwrap_or_else(|| "-".to_owned());
-        [p.id.clone(), p.from.clone(), p.to.clone(), marks, addresses, p.links.join(" ")]
+        [
+            p.id.clone(),
+            p.from.clone(),
+            p.to.clone(),
+            if marks.is_none() { "-".to_owned() } else { marks.to_string() },
+            words(&p.state),
+            thousands(p.sessions),
+            estimate(p.rtt_us, 1_000.0),
+            estimate(p.loss_ppm, 10_000.0),
+            age(p),
+        ]
     };
-    lines(head, list.iter().map(row), [false; 6])
+    lines(head, list.iter().map(row), [false, false, false, false, false, true, true, true, true])
+}
+
+/// `20.1 (19.8 to 25)`, in so many of its units.
+fn estimate(of: Option<Estimate>, unit: f64) -> String {
+    let Some(Estimate { value, low, high, .. }) = of else { return "-".to_owned() };
+    let [value, low, high] = [value, low, high].map(|number| digits(number as f64 / unit));
+    format!("{value} ({low} to {high})")
+}
+
+/// Three digits, or all before the point.
+fn digits(number: f64) -> String {
+    let places = match number {
+        _ if number == 0.0 || number >= 100.0 => 0,
+        _ if number >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{number:.places$}")
+}
+
+/// How old the newer of its estimates is.
+fn age(path: &Path) -> String {
+    let newest = [path.rtt_us, path.loss_ppm].into_iter().flatten().map(|estimate| estimate.age_ms).min();
+    newest.map_or_else(|| "-".to_owned(), |ms| format!("{} s", ms / 1_000))
 }
 
 /// Agents.
@@ -256,6 +288,38 @@ mod tests {
             (done(0, 0), done(0, 9), done(999_999, 1_000_000), done(9, 9)),
             ("-".into(), "0 %".into(), "99 %".into(), "100 %".into())
         );
+    }
+
+    #[test]
+    fn paths_have_their_estimates_or_none() {
+        let estimate = |value, low, high, age_ms| Some(Estimate { value, low, high, age_ms });
+        let north = Path {
+            id: "north:forward".into(),
+            name: Some("north".into()),
+            from: "a".into(),
+            to: "b".into(),
+            from_address: Some([192, 0, 2, 1].into()),
+            to_address: Some([192, 0, 2, 2].into()),
+            dscp: Some(18),
+            flow_label: None,
+            links: vec!["ana:forward".into()],
+            state: api::rest::PathState::Answering,
+            sessions: 2,
+            rtt_us: estimate(120_100, 119_900, 125_000, 3_000),
+            loss_ppm: estimate(0, 0, 6_400, 3_000),
+        };
+        let state = api::rest::PathState::Unknown;
+        let (id, name) = ("usual:a,b".into(), None);
+        let usual = Path { id, name, dscp: None, state, sessions: 0, rtt_us: None, loss_ppm: None, ..north.clone() };
+        let text = paths(&[north, usual]);
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(
+            rows[1].join(" "),
+            "north:forward a b dscp af21 answering 2 120 (120 to 125) 0 (0 to 0.64) 3 s",
+            "{text}"
+        );
+        assert_eq!(rows[2].join(" "), "usual:a,b a b - unknown 0 - - -", "{text}");
+        assert_eq!([0.0, 0.004, 9.994, 20.14, 350.4].map(digits), ["0", "0.00", "9.99", "20.1", "350"]);
     }
 
     #[test]

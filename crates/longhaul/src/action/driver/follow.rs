@@ -8,11 +8,12 @@ use anyhow::{Result, anyhow};
 use api::rest::{CounterSample, Counters};
 use driver::{Found, Kernel, Wish};
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::MissedTickBehavior;
 
 use super::{Asked, apply, filled, open};
 use crate::action::block_on;
 use crate::action::controller::client::{Content, Controller};
+use crate::action::standing::Standing;
 use crate::args::driver::FollowArgs;
 use crate::environment::Environment;
 use crate::exit::{self, usage};
@@ -21,8 +22,6 @@ use crate::exit::{self, usage};
 const EVERY_LEAST: Duration = Duration::from_millis(200);
 /// Less often than this what is told to the controller would be stale in between.
 const EVERY_MOST: Duration = Duration::from_secs(60);
-/// What Ethernet puts before a packet and the kernel counts with it; rates here are of IP packets.
-const ETHERNET_BYTES: u64 = 14;
 /// Who counts, for the controller.
 const SOURCE: &str = "driver";
 
@@ -69,7 +68,8 @@ impl Follow {
     async fn go_on(&self, controller: &Controller, stop: &mut watch::Receiver<Stop>) -> Result<u8> {
         let mut ticks = tokio::time::interval(self.every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut standing = Standing::default();
+        let mut standing = Standing::new("what is there stays, the next round tries again");
+        let mut is_applied = false;
         loop {
             tokio::select! {
                 _ = ticks.tick() => {}
@@ -84,38 +84,13 @@ impl Follow {
             let told = match done {
                 Ok((done, wish)) => {
                     done.steps.iter().for_each(|step| tracing::info!("{step}"));
-                    standing.is_applied = true;
+                    is_applied = true;
                     tell(controller, &self.asked.wish, &wish).await
                 }
-                Err(error) if exit::code_of(&error) == exit::USAGE && !standing.is_applied => return Err(error),
+                Err(error) if exit::code_of(&error) == exit::USAGE && !is_applied => return Err(error),
                 Err(error) => Err(error),
             };
             standing.note(told);
-        }
-    }
-}
-
-/// What went well, and when it last did not.
-#[derive(Default)]
-struct Standing {
-    is_applied: bool,
-    trouble: Option<(String, Instant)>,
-}
-
-impl Standing {
-    /// Says what is new: a trouble once, and its end.
-    fn note(&mut self, outcome: Result<()>) {
-        match (outcome, self.trouble.take()) {
-            (Ok(()), None) => {}
-            (Ok(()), Some((_, since))) => tracing::info!("it works again, after {} s", since.elapsed().as_secs()),
-            (Err(error), before) => {
-                let text = exit::one_line(&error);
-                if before.as_ref().is_none_or(|(before, _)| *before != text) {
-                    tracing::warn!("{text}; what is there stays, the next round tries again");
-                }
-                let since = before.map_or_else(Instant::now, |(_, since)| since);
-                self.trouble = Some((text, since));
-            }
         }
     }
 }
@@ -133,8 +108,7 @@ async fn tell(controller: &Controller, asked: &Wish, wish: &Wish) -> Result<()> 
 
 fn samples(found: &Found, links: &BTreeMap<String, String>, wish: &Wish) -> Vec<CounterSample> {
     let of = |(link, device): (&String, &String)| {
-        let sent = found.devices.get(device)?.sent;
-        let total = sent.bytes.saturating_sub(sent.packets.saturating_mul(ETHERNET_BYTES));
+        let total = found.devices.get(device)?.sent.ip_bytes();
         let enforced_bps = wish.held_to(device).map(|rate| rate.bps());
         Some(CounterSample { link: link.clone(), rate_bps: None, total_bytes: Some(total), age_ms: 0, enforced_bps })
     };

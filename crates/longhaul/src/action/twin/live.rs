@@ -16,7 +16,6 @@ use twin::place::Place;
 use units::Rate;
 
 use crate::action::controller::{Known, known};
-use crate::args::controller::ReachArgs;
 use crate::args::twin::{Loads, UpArgs};
 use crate::environment::Environment;
 use crate::exit::usage;
@@ -69,13 +68,7 @@ impl Live {
     /// # Errors
     /// When it cannot be reached, says no, or has no network.
     pub(super) fn ask(args: &UpArgs, url: &str) -> Result<Live> {
-        let reach = ReachArgs {
-            controller: (!url.is_empty()).then(|| url.to_owned()),
-            token_file: args.reach.token_file.clone(),
-            fingerprint: args.reach.fingerprint,
-            known_hosts: args.reach.known_hosts.clone(),
-            json: args.json,
-        };
+        let reach = args.reach.reach(url, args.json);
         let Known { network, bookings, links } = known(&reach, &Environment::of_process()?)?;
         let network = Network::from_toml(&network, "the controller's network")?;
         // Read once, so that what is written beside the twin can be.

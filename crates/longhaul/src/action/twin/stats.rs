@@ -14,16 +14,13 @@ use units::{Bytes, Rate, Span};
 use crate::exit::usage;
 use crate::output::print;
 
-/// How often `--watch` looks.
-const PERIOD: Duration = Duration::from_secs(1);
+/// How often `--watch` and `--to` look.
+pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
-type States = Vec<Option<LinkState>>;
+pub(super) type States = Vec<Option<LinkState>>;
 
 pub(super) fn run(place: &Place, link: Option<&str>, json: bool, watch: bool) -> Result<()> {
-    let (network, record) = place.read()?;
-    if record.driver == Driver::Netem {
-        return Err(usage("netem keeps no such books: `longhaul twin exec HOST -- tc -s qdisc` shows what it counts"));
-    }
+    let network = counted(place)?;
     let chosen = match link {
         Some(name) => network.links_named(name).map_err(|unknown| usage(unknown.to_string()))?,
         None => (0..network.links.len()).collect(),
@@ -43,6 +40,18 @@ pub(super) fn run(place: &Place, link: Option<&str>, json: bool, watch: bool) ->
         earlier = Some(states);
         sleep(PERIOD);
     }
+}
+
+/// The network of a twin whose links are counted.
+///
+/// # Errors
+/// When there is no such twin, or netem carries its packets.
+pub(super) fn counted(place: &Place) -> Result<Network> {
+    let (network, record) = place.read()?;
+    if record.driver == Driver::Netem {
+        return Err(usage("netem keeps no such books: `longhaul twin exec HOST -- tc -s qdisc` shows what it counts"));
+    }
+    Ok(network)
 }
 
 /// Each way of each chosen link that is emulated: name, from, to, now, and a moment ago.

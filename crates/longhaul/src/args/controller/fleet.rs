@@ -27,7 +27,7 @@ pub(crate) enum ClassWhat {
     Set(FileArgs),
 }
 
-/// The controller's network: show, set, see its links
+/// The controller's network: show, set, see its links and paths
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Example:\n  longhaul topology links")]
 pub(crate) struct TopologyArgs {
@@ -47,8 +47,8 @@ pub(crate) enum TopologyWhat {
     /// List the directions of links with marks and loads
     #[command(after_help = "Example:\n  longhaul topology links")]
     Links(AllArgs),
-    /// List the directions of named paths with what their packets carry
-    #[command(after_help = "Example:\n  longhaul topology paths")]
+    /// List the directions of named paths, and others that agents ask each other over, with round trips and losses
+    #[command(after_help = "Example:\n  longhaul topology paths --json")]
     Paths(AllArgs),
 }
 

@@ -102,7 +102,7 @@ async fn links_show_counters_and_flexible_marks_need_them() {
     world.face.set_shares(&world.me, flexible).await.expect("somebody counts now");
     // 90 % of 8 Gb/s less 3 Gb/s at large, once it is planned.
     let class = async || world.face.classes(&world.me).await.expect("classes").swap_remove(0);
-    for _ in 0..50 {
+    for _ in 0..400 {
         if class().await.marks.iter().any(|mark| mark.mark_bps == 4_200_000_000) {
             break;
         }
@@ -114,6 +114,99 @@ async fn links_show_counters_and_flexible_marks_need_them() {
         [("sea on ocean:forward", 4_200_000_000)]
     );
     assert_eq!(kind(world.face.link(&world.me, "ocean").await), Kind::NotFound);
+}
+
+#[tokio::test]
+async fn a_flexible_mark_without_a_source_is_refused_with_the_ways_out_and_a_network_says_which_starve() {
+    let world = World::set_up().await;
+    let flexible = SHARES.replace("rate = \"4 Gb/s\"", "from = \"ra\"\nflexible = { share = \"90 %\" }");
+    let refused = world.face.set_shares(&world.me, flexible.clone()).await.expect_err("nobody counts");
+    for part in
+        ["`sea` is flexible", "`ocean:forward`", "[[counter]]", "twin stats --to", "POST /api/v1/counters", "fixed"]
+    {
+        assert!(refused.detail.contains(part), "{part} in {refused}");
+    }
+    assert!(!world.face.shares(&world.me).await.expect("the old ones").contains("flexible"));
+    let sample = CounterSample {
+        link: "ocean:forward".to_owned(),
+        rate_bps: Some(1),
+        total_bytes: None,
+        age_ms: 0,
+        enforced_bps: None,
+    };
+    let counters = Counters { source: "snmp".to_owned(), samples: vec![sample] };
+    world.face.count(&world.me, counters).await.expect("it is counted");
+    world.face.set_shares(&world.me, flexible.clone()).await.expect("somebody counts now");
+    let same = world.face.set_network(&world.me, NETWORK.to_owned()).await.expect("a network");
+    assert_eq!(same.notes, [""; 0]);
+    let turned = NETWORK.replace("ends = [\"ra\", \"rb\"]", "ends = [\"rb\", \"ra\"]");
+    let other = world.face.set_network(&world.me, turned).await.expect("a network");
+    assert_eq!(other.notes, ["mark `sea` is at its least until somebody counts all traffic on `ocean:backward`"]);
+    // At a start nobody has counted; marks that were accepted before stay.
+    let told = world.on_core(|core| core.uncounted_at_start()).await.expect("nobody counts that way");
+    assert!(told.contains("`longhaul class set` once somebody counts"), "{told}");
+    let world = world.again().await;
+    assert!(world.face.shares(&world.me).await.expect("they are there").contains("flexible"));
+}
+
+/// What the interface `eth1` has carried.
+fn counted(link: &str, sends: api::agent::Way, seconds: u64, [sent_bytes, received_bytes]: [u64; 2]) -> FromAgent {
+    let (interface, link) = ("eth1".to_owned(), link.to_owned());
+    let read_ms = seconds * 1_000;
+    let counts = vec![api::agent::Counted { interface, link, sends, sent_bytes, received_bytes, read_ms }];
+    FromAgent::Counted { counts }
+}
+
+#[tokio::test]
+async fn interfaces_of_agents_count_for_their_own_links_and_for_others_by_trust() {
+    use api::agent::Way::{Backward, Forward};
+    let world = World::set_up().await;
+    let mut agent = world.agent("a1", 1).await;
+    let total = async |way: &str| {
+        for _ in 0..1_000 {
+            let link = world.face.link(&world.me, way).await.expect("a link");
+            if let (Some(total), Some(by)) = (link.total_bps, link.counted_by) {
+                return (total, by);
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        panic!("nobody counts {way}")
+    };
+    agent.say(&counted("ea", Forward, 10, [0, 0])).await;
+    agent.say(&counted("ea", Forward, 12, [2_500_000, 250_000])).await;
+    let by = "agent a1 interface eth1".to_owned();
+    assert_eq!(total("ea:forward").await, (10_000_000, by.clone()));
+    assert_eq!(total("ea:backward").await, (1_000_000, by.clone()));
+    let text = world.face.explain(&world.me, api::rest::About::Link, "ea:forward").await.expect("a link").text;
+    assert!(text.contains("all traffic is 10 Mb/s, as `agent a1 interface eth1` counted 0 s ago"), "{text}");
+    // Others are refused, each once until something else is wrong with it.
+    let mut refused = async |said: FromAgent| {
+        agent.say(&said).await;
+        agent.say(&said).await;
+        match agent.hears().await {
+            ToAgent::Uncounted(uncounted) => (uncounted.link, uncounted.reason),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (link, reason) = refused(counted("ocean", Forward, 14, [0, 0])).await;
+    assert_eq!(link, "ocean");
+    assert!(
+        reason.contains("goes from `ra` to `rb`, not to `a1`") && reason.contains("`links = [\"ocean\"]`"),
+        "{reason}"
+    );
+    let (link, reason) = refused(counted("ea", Backward, 14, [0, 0])).await;
+    assert!(link == "ea" && reason.contains("write `sends = \"forward\"`"), "{reason}");
+    let (link, reason) = refused(counted("river", Forward, 14, [0, 0])).await;
+    assert!(link == "river" && reason.contains("river"), "{reason}");
+    assert!(world.face.link(&world.me, "ocean:forward").await.expect("a link").total_bps.is_none());
+    // The controller's operator may take its word.
+    let trust = |core: &mut Core| {
+        core.desk.counting.trusted.insert("a1".to_owned(), ["ocean".to_owned()].into());
+    };
+    world.on_core(trust).await;
+    agent.say(&counted("ocean", Backward, 20, [0, 0])).await;
+    agent.say(&counted("ocean", Backward, 22, [0, 500_000])).await;
+    assert_eq!(total("ocean:forward").await, (2_000_000, by));
 }
 
 #[tokio::test]

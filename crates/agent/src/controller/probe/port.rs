@@ -17,7 +17,7 @@ use super::{Arrived, LOOK};
 
 /// The kernel answers a connection with the code point that it began with (Linux 5.10; IPv6 as well).
 const REFLECT_DSCP: &str = "net/ipv4/tcp_reflect_tos";
-/// The same of flow labels, for sockets made after it was set: bit 0 (Linux 5.2).
+/// The same of flow labels, for sockets made after it was set: bit 0.
 const REFLECT_LABEL: &str = "net/ipv6/flowlabel_reflect";
 
 /// A socket, and who reads it.

@@ -338,11 +338,11 @@ fn a_refusal_names_file_line_thing_and_the_way_out() {
         ),
         (
             "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\ndscp = \"cs0\"",
-            "x.toml:19: path `p`: dscp: a mark is 1 to 63 or a name such as af21; 0 is what all packets have",
+            "x.toml:20: path `p`: dscp: a mark is 1 to 63 or a name such as af21; 0 is what all packets have",
         ),
         (
             "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\nflow_label = 0x80000",
-            "x.toml:19: path `p`: flow_label: write 0x1 to 0x7ffff; Linux makes up those above",
+            "x.toml:20: path `p`: flow_label: write 0x1 to 0x7ffff; Linux makes up those above",
         ),
         (
             "P from = \"a\"\nto = \"cern\"\nlinks = [\"ac\"]\naddresses = [\"192.0.2.1\", \"192.0.2.2\"]\nflow_label = 1",

@@ -170,7 +170,7 @@ mod tests {
             port: u16,
             count in 0..=PROBE_ADDRESSES_MAX,
             dscp in prop::option::of(1..=units::dscp::DSCP_MAX),
-            flow_label in prop::option::of(1..=units::FLOW_LABEL_MAX),
+            flow_label in prop::option::of(1..=units::marks::FLOW_LABEL_MAX),
         ) {
             let marks = Marks { dscp, flow_label };
             let (here, there) = (IpAddr::V4(here.into()), IpAddr::V6(there.into()).to_canonical());

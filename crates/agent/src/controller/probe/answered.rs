@@ -6,7 +6,7 @@ use units::Marks;
 
 /// The kernel answers a connection with the code point that it began with (Linux 5.10; IPv6 as well).
 const REFLECT_DSCP: &str = "net/ipv4/tcp_reflect_tos";
-/// The same of flow labels, for sockets made after it was set: bit 0 (Linux 5.2).
+/// The same of flow labels, for sockets made after it was set: bit 0.
 const REFLECT_LABEL: &str = "net/ipv6/flowlabel_reflect";
 
 /// What this host's kernel must be told before it answers connections with these marks; `None` if it does. Without it the answers of a

@@ -316,10 +316,13 @@ fn path(builder: &mut Builder, keys: &Keys<'_>) -> Result<(), NetworkError> {
 fn marks(keys: &Keys<'_>) -> Result<Marks, NetworkError> {
     let point = keys.get("dscp", |value| dscp::parse(written(value)?))?;
     let label = keys.whole("flow_label", 0..=u32::MAX)?;
-    let marks = Marks { dscp: point, flow_label: label };
-    let span = ["dscp", "flow_label"].into_iter().find_map(|key| keys.value(key)).map_or(0..0, Spanned::span);
-    marks.check().map_err(|problem| keys.error(&span, problem))?;
-    Ok(marks)
+    let each =
+        [("dscp", Marks { dscp: point, ..Marks::NONE }), ("flow_label", Marks { flow_label: label, ..Marks::NONE })];
+    for (key, mark) in each {
+        let span = keys.value(key).map_or(0..0, Spanned::span);
+        mark.check().map_err(|problem| keys.error(&span, problem))?;
+    }
+    Ok(Marks { dscp: point, flow_label: label })
 }
 
 /// The addresses at both ends of a path.

@@ -1,7 +1,7 @@
 //! The door: one port in front of several agents, which run as different users.
 //!
 //! It looks at the first bytes of each connection without taking them ([`proto::instance`]) and hands the socket to the **instance** that is
-//! meant ([`backend`]); probes go through it both ways ([`probes`]). It has no key, no token, and reads no file but its configuration.
+//! meant (`backend`); probes go through it both ways (`probes`). It has no key, no token, and reads no file but its configuration.
 //!
 //! ```text
 //!  port ─▶ look at the first bytes ─▶ find ─▶ backend ═▶ instance's socket ─▶ behind ─▶ mover::serve

@@ -16,7 +16,7 @@ use super::probes::Probes;
 
 /// Between two attempts to reach an instance that is away.
 const AGAIN: Duration = Duration::from_millis(500);
-/// What an instance has not taken yet, bytes as the kernel counts them: some 300 connections.
+/// What an instance has not taken yet, bytes as the kernel counts them: a few hundred connections.
 const UNTAKEN_BYTES_MAX: usize = 256 << 10;
 
 /// Why an instance does not get a connection.

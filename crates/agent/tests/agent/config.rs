@@ -156,7 +156,7 @@ const BAD_FILES: &[(&str, &str)] = &[
     ("log = 'loud'", "serve.toml:1:7: log: unknown variant `loud`, expected `human` or `json`"),
     (
         "log = 'json'\nlisten_at = 1",
-        "serve.toml:2:1: unknown field `listen_at`, expected one of `listen`, `state_dir`, `metrics`, `log`, `addresses`, `root`, `limits`, `hooks`, `tests`, `relay`, `controller`, `grant`, `counter`",
+        "serve.toml:2:1: unknown field `listen_at`, expected one of `listen`, `state_dir`, `metrics`, `log`, `addresses`, `root`, `limits`, `hooks`, `tests`, `relay`, `door`, `controller`, `grant`, `counter`",
     ),
     (
         "[limits]\nsession = 1",

@@ -315,7 +315,7 @@ mod tests {
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(
             rows[1].join(" "),
-            "north:forward a b dscp af21 answering 2 120 (120 to 125) 0 (0 to 0.64) 3 s",
+            "north:forward a b DSCP af21 answering 2 120 (120 to 125) 0 (0 to 0.64) 3 s",
             "{text}"
         );
         assert_eq!(rows[2].join(" "), "usual:a,b a b - unknown 0 - - -", "{text}");

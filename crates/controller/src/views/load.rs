@@ -50,7 +50,7 @@ pub(crate) fn ways(core: &Core, id: SessionId) -> Vec<String> {
 }
 
 /// By direction of a link.
-pub(crate) fn by_way(core: &Core) -> BTreeMap<String, Load> {
+pub(super) fn by_way(core: &Core) -> BTreeMap<String, Load> {
     let mut by_way: BTreeMap<String, Load> = BTreeMap::new();
     for id in core.live.keys() {
         let load = Load::of(core, *id);

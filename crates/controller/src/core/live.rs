@@ -101,8 +101,13 @@ impl Live {
 
     /// Measured of late, b/s of IP packets; 0 if nothing was heard for 3 s.
     pub(crate) fn rate_bps(&self) -> u64 {
+        self.measured_bps().unwrap_or(0)
+    }
+
+    /// The same; `None` if nothing was heard for 3 s, or ever.
+    pub(crate) fn measured_bps(&self) -> Option<u64> {
         let fresh = self.progress.as_ref().filter(|(at, _)| at.elapsed().as_secs() < 3);
-        fresh.map_or(0, |(_, progress)| progress.rate_bps)
+        fresh.map(|(_, progress)| progress.rate_bps)
     }
 
     pub(super) fn go(&mut self, step: Step) {

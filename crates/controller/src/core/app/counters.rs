@@ -18,8 +18,9 @@ use tokio::time::Instant;
 use units::Rate;
 
 use crate::app::Answer;
+use crate::core::live::Step;
 use crate::core::{Core, World};
-use crate::views;
+use crate::views::{self, Load};
 
 pub(crate) use samples::CounterSamples;
 use samples::{COUNTED_MAX, Done, Full, GOOD, Reading, SOURCES_MAX};
@@ -45,7 +46,7 @@ pub(crate) struct Counting {
 
 impl Counting {
     /// What our sessions do now, by direction; until now they did what they did before.
-    fn look(&mut self, now_bps: impl Iterator<Item = (String, u64)>, now: Instant) {
+    fn look(&mut self, now_bps: BTreeMap<String, u64>, now: Instant) {
         let micros = self.looked.replace(now).map_or(0, |last| now.saturating_duration_since(last).as_micros());
         for done in self.own.values_mut() {
             done.all += u128::from(done.bps) * micros;
@@ -168,9 +169,9 @@ impl Core {
             return;
         }
         let now = Instant::now();
-        let loads = views::by_way(self).into_iter().map(|(way, load)| (way, load.measured_bps));
+        let own = self.own_by_way();
         let counting = &mut self.desk.counting;
-        counting.look(loads, now);
+        counting.look(own, now);
         let own = &counting.own;
         if !counting.samples.settle(|way| own.get(way).copied().unwrap_or_default(), now) {
             return;
@@ -179,6 +180,19 @@ impl Core {
         if self.world.as_ref().is_some_and(|world| world.shares.marks.iter().any(is_flexible)) {
             self.planned.dirty();
         }
+    }
+
+    /// What our sessions do, by direction, b/s. Of one that has not told it yet, or whose agent is away, it is what it may do.
+    fn own_by_way(&self) -> BTreeMap<String, u64> {
+        let mut own: BTreeMap<String, u64> = BTreeMap::new();
+        for (id, live) in self.live.iter().filter(|(_, live)| live.step == Step::Running) {
+            let bps = live.measured_bps().unwrap_or_else(|| Load::of(self, *id).allocated_bps);
+            for way in views::ways(self, *id) {
+                let sum = own.entry(way).or_default();
+                *sum = sum.saturating_add(bps);
+            }
+        }
+        own
     }
 
     /// The first flexible mark on a direction that nobody counts, and that direction.

@@ -19,9 +19,11 @@ pub(super) const SOURCES_MAX: usize = 4;
 /// How long a sample is good: three rounds of the usual once a minute.
 pub(crate) const GOOD: Duration = Duration::from_secs(180);
 
-/// Sessions tell once a second what they did in the last one: what they did until a moment is known so much later.
-const KNOWN_AFTER: Duration = Duration::from_millis(1_500);
-/// Rates of a source that wait for that; of one that counts more often the oldest are left out.
+/// Sessions tell once a second what their movers measured in the last one: what they did until a moment is known some 1 s to 2 s later.
+const KNOWN_AFTER: Duration = Duration::from_millis(2_500);
+/// So much earlier than it is taken to be may be what sessions told.
+const TOLD_WITHIN: Duration = Duration::from_secs(2);
+/// Rates of a source that wait for that, and means of sessions that it is compared with; of one that counts more often the oldest are left out.
 const WAITING_MAX: usize = 4;
 
 /// How long it holds that somebody enforces a rate: a driver says it every few seconds, once a minute at least.
@@ -62,8 +64,10 @@ struct Sample {
     rate_bps: Option<u64>,
     /// Rates that wait until what our sessions did meanwhile is known: from when on it is.
     waiting: VecDeque<(Instant, u64)>,
-    /// When the last of them waited no more.
-    own: Option<Own>,
+    /// When the last of them waited no more, and what our sessions had done then.
+    own: Option<(Instant, Done)>,
+    /// What they did in the mean until then, b/s, and until moments shortly before.
+    means: VecDeque<(Instant, u64)>,
     /// Of all traffic what is not ours, b/s; `None` until it is known.
     at_large_bps: Option<u64>,
     /// To what our part of it is held by whoever counts, b/s.
@@ -92,15 +96,6 @@ pub(super) struct Done {
     pub(super) all: u128,
 }
 
-/// What our sessions had done by a moment.
-#[derive(Clone, Copy, Debug)]
-struct Own {
-    at: Instant,
-    done: Done,
-    /// In the mean since the moment before, b/s.
-    mean_bps: u64,
-}
-
 /// What there is no room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Full {
@@ -124,14 +119,14 @@ impl CounterSamples {
         let counted = || rate_of(last.as_ref()?, total_bytes?, at, clock);
         let rate_bps = rate_bps.or_else(counted);
         let recent = last.filter(|last| at.saturating_duration_since(last.at) <= GOOD);
-        let (mut waiting, own, at_large_bps) =
-            recent.map(|last| (last.waiting, last.own, last.at_large_bps)).unwrap_or_default();
+        let (mut waiting, own, means, at_large_bps) =
+            recent.map(|last| (last.waiting, last.own, last.means, last.at_large_bps)).unwrap_or_default();
         waiting.extend(rate_bps.map(|rate| (at + KNOWN_AFTER, rate)));
         while waiting.len() > WAITING_MAX {
             waiting.pop_front();
         }
         let source = source.to_owned();
-        of.push(Sample { source, at, clock, total_bytes, rate_bps, waiting, own, at_large_bps, enforced_bps });
+        of.push(Sample { source, at, clock, total_bytes, rate_bps, waiting, own, means, at_large_bps, enforced_bps });
         Ok(())
     }
 
@@ -245,15 +240,21 @@ impl Sample {
         }
         let sum: u128 = self.waiting.drain(..due).map(|(_, rate)| u128::from(rate)).sum();
         let rate = u64::try_from(sum / due as u128).unwrap_or(u64::MAX);
-        let mean = self.own.and_then(|Own { at, done: before, .. }| {
+        let mean = self.own.replace((now, done)).and_then(|(at, before)| {
             let micros = now.saturating_duration_since(at).as_micros();
             done.all.checked_sub(before.all)?.checked_div(micros)
         });
-        let mean_bps = mean.map_or(done.bps, |mean| u64::try_from(mean).unwrap_or(u64::MAX));
-        let before = self.own.replace(Own { at: now, done, mean_bps });
         // The seconds of sessions are not those of the source: where they slow down, part of it was done in the time before.
-        let own_bps = before.map_or(mean_bps, |before| before.mean_bps.max(mean_bps));
-        self.at_large_bps = Some(rate.saturating_sub(own_bps));
+        let is_over = |means: &VecDeque<(Instant, u64)>| {
+            let is_old = means.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) > TOLD_WITHIN);
+            means.len() >= WAITING_MAX || (is_old && means.len() > 1)
+        };
+        while is_over(&self.means) {
+            self.means.pop_front();
+        }
+        self.means.push_back((now, mean.map_or(done.bps, |mean| u64::try_from(mean).unwrap_or(u64::MAX))));
+        let own_bps = self.means.iter().map(|(_, mean)| *mean).max();
+        self.at_large_bps = Some(rate.saturating_sub(own_bps.unwrap_or(0)));
         true
     }
 }

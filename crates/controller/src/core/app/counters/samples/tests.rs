@@ -56,23 +56,27 @@ async fn rates_are_taken_and_counters_make_rates() {
 async fn a_session_that_begins_or_ends_is_no_traffic_at_large() {
     const OTHERS: u64 = 7_000_000;
     const OURS: u64 = 50_000_000;
-    // Our session goes from 5 s to 25 s. It tells each second, at any tenth of it, what it did in the last; so does who counts.
+    // Our session goes from 5 s to 25 s. It tells each second, at any tenth of it, what it did in the last, or in that which ended up to a
+    // second before; so does who counts.
     let done = |tenth: u64| OURS / 10 * tenth.clamp(50, 250);
     let last_second = |tenth: u64| done(tenth) - done(tenth.saturating_sub(10));
-    for told_at in 0..10 {
+    for (told_at, late) in (0..10).flat_map(|told_at| [0, 5, 10].map(|late| (told_at, late))) {
         let (mut samples, mut own) = (CounterSamples::default(), Done::default());
         for tenth in 0..400 {
             if tenth % 10 == 0 {
                 taken(&mut samples, "twin", rate(OTHERS + last_second(tenth)));
             }
             if tenth % 10 == told_at {
-                own.bps = last_second(tenth);
+                own.bps = last_second(tenth.saturating_sub(late));
             }
             samples.settle(|_| own, Instant::now());
             let is = at_large(&samples);
-            assert_eq!(is.is_some(), tenth >= 15, "it waits");
-            assert!(is.is_none_or(|is| is <= OTHERS + OURS / 10), "{is:?} after {tenth} tenths, told at {told_at}");
-            if (100..240).contains(&tenth) || tenth > 300 {
+            assert_eq!(is.is_some(), tenth >= 25, "it waits");
+            assert!(
+                is.is_none_or(|is| is <= OTHERS + OURS / 10),
+                "{is:?} after {tenth} tenths, told at {told_at}, {late} late"
+            );
+            if (120..240).contains(&tenth) || tenth > 320 {
                 assert_eq!(is, Some(OTHERS), "after {tenth} tenths, told at {told_at}");
             }
             tokio::time::advance(Duration::from_millis(100)).await;

@@ -17,6 +17,8 @@
 //! paths by UDP ([`Probe`]), and tell what becomes of that ([`FromAgent::Paths`]).
 
 mod counts;
+mod inventory;
+mod path;
 
 use std::net::SocketAddr;
 
@@ -26,6 +28,8 @@ use units::Marks;
 
 use crate::Name;
 pub use counts::{COUNT_EACH_MS, COUNTS_MAX, Counted, Uncounted, Way, is_interface};
+pub use inventory::{Granted, Interface, Inventory};
+pub use path::{PROBE_EACH_MS, PROBES_MAX, PathNews, PathState, Probe, SessionPath};
 
 /// What the stream is called in the TLS handshake.
 pub const ALPN: &[u8] = b"longhaul-agent/1";
@@ -45,10 +49,6 @@ pub const PAGES_AHEAD: u32 = 2;
 pub const STEPS_MAX: usize = 64;
 /// Sessions that an agent drives at once.
 pub const SESSIONS_MAX: usize = 256;
-/// Paths that an agent asks over, or answers on, at once.
-pub const PROBES_MAX: usize = 512;
-/// Between two questions over a path, ms: with an answer of the same size, 64 bytes of UDP, 18 kb/s at most.
-pub const PROBE_EACH_MS: u64 = 100;
 
 /// What an agent says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -163,161 +163,6 @@ pub struct Held {
     pub generation: u64,
     /// Rate in force, b/s of IP packets.
     pub rate_bps: u64,
-}
-
-/// What a host has.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Inventory {
-    /// Name of the host as it calls itself.
-    pub hostname: String,
-    /// Where other agents connect to: address and data port.
-    pub addresses: Vec<SocketAddr>,
-    /// Fingerprint of its data port's certificate, 64 hexadecimal digits.
-    pub fingerprint: String,
-    /// Network interfaces that are up, but for loopback.
-    pub interfaces: Vec<Interface>,
-    /// What it may be asked for, as its configuration grants it to this controller.
-    pub grants: Vec<Granted>,
-    /// Processors.
-    pub cores: u32,
-    /// Sessions at once, at either role.
-    pub sessions_max: u32,
-    /// Data streams at once.
-    pub streams_max: u32,
-    /// Greatest rate of a session, b/s of IP packets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_bps: Option<u64>,
-    /// What all sessions may use together each way, b/s of IP packets, as its site says; `None` for what the interfaces carry.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub host_bps: Option<u64>,
-    /// What its processors move, both ways together, b/s of IP packets, as its site says; `None` if nobody said so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cores_bps: Option<u64>,
-    /// The UDP port from which it asks and at which it answers over paths; `None` if it does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probe_port: Option<u16>,
-}
-
-impl Inventory {
-    /// What all its sessions together may use each way, b/s: the least of what its site says and what its interfaces carry, if they all tell.
-    #[must_use]
-    pub fn each_way_bps(&self) -> Option<u64> {
-        let of_all = self.interfaces.iter().try_fold(0_u64, |sum, of| Some(sum.saturating_add(of.rate_bps?)));
-        of_all.filter(|_| !self.interfaces.is_empty()).into_iter().chain(self.host_bps).min()
-    }
-}
-
-/// A path over which a host asks another whether it is there, each [`PROBE_EACH_MS`].
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Probe {
-    /// The controller's number of the path.
-    pub path: u64,
-    /// Of the path: with it both know each other's words again. 64 hexadecimal digits.
-    pub key: String,
-    /// This host's address.
-    pub here: std::net::IpAddr,
-    /// The other host's address and port.
-    pub there: SocketAddr,
-    /// This host asks; else it answers.
-    pub asks: bool,
-    /// What questions and answers carry.
-    #[serde(default, skip_serializing_if = "Marks::is_none")]
-    pub marks: Marks,
-}
-
-impl std::fmt::Debug for Probe {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut shown = f.debug_struct("Probe");
-        shown.field("path", &self.path).field("here", &self.here).field("there", &self.there);
-        shown.field("asks", &self.asks).field("marks", &self.marks).finish_non_exhaustive()
-    }
-}
-
-/// What became of the questions over a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PathNews {
-    /// Of [`Probe`].
-    pub path: u64,
-    /// How it is.
-    pub state: PathState,
-    /// Smoothed round trip, µs; 0 if none is known.
-    #[serde(default)]
-    pub rtt_us: u64,
-    /// The shortest and the longest round trip since this was last told, µs; 0 if no answer came since.
-    #[serde(default)]
-    pub rtt_low_us: u64,
-    /// See `rtt_low_us`.
-    #[serde(default)]
-    pub rtt_high_us: u64,
-    /// Questions since the path was named, but for those that may still be answered in time, or were asked when the host slept.
-    #[serde(default)]
-    pub asked: u64,
-    /// Of these, answers that came in time or late.
-    #[serde(default)]
-    pub answered: u64,
-}
-
-/// How a path is, by the answers to questions over it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PathState {
-    /// They come.
-    Answering,
-    /// They came, and then three in a row did not.
-    Suspect,
-    /// None ever came: that says nothing of links, as a filter may drop them.
-    Silent,
-}
-
-/// The path that a session is to go over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionPath {
-    /// The session.
-    pub session: u64,
-    /// One of [`Run::addresses`].
-    pub to: SocketAddr,
-    /// The one of [`Run::bind`] that belongs to it, if any does.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<std::net::IpAddr>,
-    /// The one of [`Run::marks`] that belongs to it.
-    #[serde(default, skip_serializing_if = "Marks::is_none")]
-    pub marks: Marks,
-    /// Nothing comes back over the path so far: what is on its way there is sent again over this one.
-    #[serde(default)]
-    pub is_cut: bool,
-}
-
-/// A network interface.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Interface {
-    /// Its name.
-    pub name: String,
-    /// Its addresses.
-    pub addresses: Vec<std::net::IpAddr>,
-    /// Its rate, b/s, where the kernel knows one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_bps: Option<u64>,
-    /// Its MTU, bytes.
-    pub mtu: u32,
-}
-
-/// A grant of the host's configuration.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Granted {
-    /// For whose transfers; `*` for all.
-    pub collaboration: String,
-    /// Beneath which directory.
-    pub root: Name,
-    /// May be read.
-    pub read: bool,
-    /// May be written.
-    pub write: bool,
-    /// Greatest rate of a session under it, b/s of IP packets.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate_bps: Option<u64>,
-    /// Bytes free beneath it now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub free_bytes: Option<u64>,
 }
 
 /// What the operator of a host decided about it.

@@ -1,12 +1,12 @@
 //! The twin of a controller's network, with what is going on there.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 
 use serde_json::Value;
 
 use crate::fleet::Fleet;
+use crate::is_missing;
 use crate::world::{Ended, wait_for};
 
 /// Longer than the test takes.
@@ -39,9 +39,7 @@ fn longhaul(fleet: &Fleet, arguments: &[&str]) -> Ended {
 
 #[test]
 fn a_twin_has_the_loads_and_bookings_of_a_live_network() {
-    let is_root = fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0);
-    if !is_root || !Command::new("ip").args(["netns", "list"]).output().is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: twins need root, network namespaces and iproute2");
+    if is_missing(&["ip", "ping"], true) {
         return;
     }
     let fleet = Fleet::new("100 Mb/s", &["w1", "e1"]);

@@ -199,8 +199,10 @@ fn goes_by_marks(topic: &str, [north, south]: [&str; 2], told_marks: &str) {
     let before = twin.carried("south");
     wait_for("bytes over the south", || (twin.carried("south") > before + 5_000_000).then_some(()));
     wait_for("the cut to be told", || of_kind(&told.out(), "link_down").first().cloned());
-    let why = twin.json(&["explain", "transfer", &id])["text"].to_string();
-    assert!(why.contains("goes over path `over-south` since"), "{why}");
+    wait_for("the session's way to be told", || {
+        let moves = of_kind(&told.out(), "transfer_path");
+        moves.iter().any(|event| event.to_string().contains("over-south")).then_some(())
+    });
     let ended = twin.end_of(&id);
     assert_eq!(ended["state"], "done", "{ended:#}");
     assert!(Command::new("cmp").args([&from, &to]).status().expect("cmp runs").success());

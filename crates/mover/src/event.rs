@@ -113,6 +113,10 @@ pub struct Progress {
     /// Payload of a segment on the path, bytes; 0 if not known.
     #[serde(default)]
     pub mss_bytes: u32,
+    /// TCP payload that the other end acknowledged in the last second, b/s, with all that goes beside file bytes; where this end sends. A socket's
+    /// buffer fills faster than the path carries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acked_bps: Option<u64>,
 }
 
 /// One second of a throughput test.

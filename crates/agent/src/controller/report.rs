@@ -66,7 +66,7 @@ impl Report {
                 self.progress = Progress {
                     bytes_done: now.bytes_done,
                     files_done: now.files_done,
-                    rate_bps: overhead.rate(Goodput::from_bps(now.rate_bps)).bps(),
+                    rate_bps: overhead.rate(Goodput::from_bps(now.acked_bps.unwrap_or(now.rate_bps))).bps(),
                     goodput_bps: now.rate_bps,
                     streams: now.streams,
                     limit: limit.unwrap_or_default(),
@@ -254,5 +254,11 @@ mod tests {
         let progress = report.take_progress();
         assert_eq!((progress.session, progress.goodput_bps, progress.rate_bps), (7, 1_448_000, 1_500_000));
         assert_eq!(report.take_progress().rate_bps, 0);
+        // What was only given to the sockets is not on the wire yet.
+        let (rate_bps, acked_bps) = (14_480_000, Some(1_448_000));
+        let filling = mover::event::Progress { rate_bps, acked_bps, mss_bytes: 1448, ..Default::default() };
+        report.hear(Event::Progress(filling));
+        let progress = report.take_progress();
+        assert_eq!((progress.goodput_bps, progress.rate_bps), (14_480_000, 1_500_000));
     }
 }

@@ -22,7 +22,7 @@ use self::scan::ToScan;
 use super::hooks::SessionHooks;
 use super::lanes::Lanes;
 use super::sending::Sending;
-use super::tally::Tally;
+use super::tally::{Tally, per_second};
 use super::{CLOSE, Context, DRAIN, NEWS_MAX, SECOND, SessionError, Steering, Wire, steered, stopped};
 use crate::digest::DigestValue;
 use crate::event::{Event, Progress};
@@ -580,7 +580,7 @@ impl Session {
     }
 
     async fn second(&mut self, now: Instant) {
-        self.last_second = now;
+        let span = now.duration_since(std::mem::replace(&mut self.last_second, now));
         let busy = self.readers.busy();
         let telemetry = self.sending.second(&self.wire.peer, busy, &mut self.end.outlook);
         if self.wire.link.has_room() {
@@ -600,7 +600,8 @@ impl Session {
             );
             let sample = &self.end.outlook.sample;
             let (retransmits, rtt_us, cwnd_bytes) = (sample.retransmits, sample.rtt_us, sample.cwnd_bytes);
-            let progress = Progress { retransmits, rtt_us, cwnd_bytes, mss_bytes: sample.mss, ..progress };
+            let acked_bps = Some(per_second(sample.acked, span));
+            let progress = Progress { retransmits, rtt_us, cwnd_bytes, mss_bytes: sample.mss, acked_bps, ..progress };
             self.tell(Event::Progress(progress)).await;
         }
     }

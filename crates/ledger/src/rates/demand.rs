@@ -2,8 +2,8 @@
 //!
 //! A session that falls below its rate for 2 s is given 120 % of what it did, and no less than 10 Mb/s. The first second does not count
 //! for that: it may have begun with its rate. If it used its rate before and now does not do 60 % of it, one more second is enough for a
-//! first look, at 150 %. One that uses that up asks for 2, 4, 16, 256 times as much in turn, until nothing bounds it: what stood still for a while
-//! on a fast path is there again within some seconds.
+//! first look, at 150 %. One that uses that up for two seconds asks for 2, 4, 16, 256 times as much in turn, each second, until nothing bounds it: what
+//! stood still for a while on a fast path is there again within some seconds.
 //!
 //! What the session says limits it is not asked: one whose socket buffers fill says that it is its rate.
 
@@ -27,6 +27,8 @@ const KEPT_PERCENT: u64 = 95;
 const AT_BOUND_PERCENT: u64 = 95;
 /// The least that is asked for, in b/s: a session that stood still can begin again.
 const LEAST_BPS: u64 = 10_000_000;
+/// For so many seconds a session must use what the bound gives it before the first raise: in one it may catch up with what it had not sent.
+const HELD_MIN: u32 = 2;
 /// The bound is raised so many times in turn by the square of the factor before; then there is none.
 const RAISES_MAX: u32 = 5;
 
@@ -50,6 +52,8 @@ pub struct Demand {
     below: Option<(u64, u64)>,
     /// It used its rate when that was last said.
     used: bool,
+    /// Seconds in a row in which it used what the bound gives it.
+    held: u32,
     /// How often the bound was raised since it was set.
     raises: u32,
     /// The rate that was in force before, b/s.
@@ -72,8 +76,11 @@ impl Demand {
             self.below = None;
             self.used = true;
             self.raise(now.set_bps);
-        } else if !rose {
-            self.fall(now);
+        } else {
+            self.held = 0;
+            if !rose {
+                self.fall(now);
+            }
         }
         self.most_bps != before
     }
@@ -81,6 +88,10 @@ impl Demand {
     /// It uses what it gets. Only what was held back by the bound itself says that the bound is too low.
     fn raise(&mut self, set_bps: u64) {
         let Some(most) = self.most_bps.filter(|most| !is_less(set_bps, AT_BOUND_PERCENT, *most)) else { return };
+        self.held += 1;
+        if self.held < HELD_MIN && self.raises == 0 {
+            return;
+        }
         self.raises += 1;
         let factor = 1_u64.checked_shl(1 << (self.raises - 1)).filter(|_| self.raises <= RAISES_MAX);
         let raised = factor.and_then(|factor| most.checked_mul(factor));
@@ -132,7 +143,11 @@ mod tests {
         // It stays there while the disk is slow.
         let at = run(&mut demand, at, 20, granted, 2 * G);
         assert_eq!(demand.most_bps(), Some(2 * G * 12 / 10));
-        run(&mut demand, at, 6, granted, 100 * G);
+        // A second in which it catches up is none in which it can do more.
+        let at = run(&mut demand, at, 1, granted, 100 * G);
+        let at = run(&mut demand, at, 3, granted, 2 * G);
+        assert_eq!(demand.most_bps(), Some(2 * G * 12 / 10));
+        run(&mut demand, at, 7, granted, 100 * G);
         assert_eq!(granted(&demand), 10 * G, "the disk is fast again");
     }
 

@@ -66,7 +66,10 @@ impl Report {
                 self.progress = Progress {
                     bytes_done: now.bytes_done,
                     files_done: now.files_done,
-                    rate_bps: overhead.rate(Goodput::from_bps(now.acked_bps.unwrap_or(now.rate_bps))).bps(),
+                    // What is moved, as far as it left the sockets; greetings alone are none.
+                    rate_bps: overhead
+                        .rate(Goodput::from_bps(now.rate_bps.min(now.acked_bps.unwrap_or(u64::MAX))))
+                        .bps(),
                     goodput_bps: now.rate_bps,
                     streams: now.streams,
                     limit: limit.unwrap_or_default(),

@@ -25,15 +25,14 @@ fn classes_share_the_ocean_up_to_its_mark() {
         let near = |is: u64, is_to_be: u64| is.abs_diff(is_to_be) < is_to_be / 5;
         (near(measured(&cms), 60_000_000) && near(measured(&atlas), 20_000_000)).then_some(())
     });
-    let links = fleet.json(&["topology", "links"]);
-    let ocean = links["links"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .find(|link| link["id"] == "ocean:forward")
-        .expect("it is one");
-    assert_eq!(ocean["mark_bps"], 80_000_000);
-    assert!(ocean["allocated_bps"].as_u64().expect("a number").abs_diff(80_000_000) < 1_000, "{ocean}");
+    // A busy machine may leave some of it for a moment.
+    wait_for("all of the mark to be given", || {
+        let links = fleet.json(&["topology", "links"]);
+        let mut all = links["links"].as_array().expect("a list").iter();
+        let ocean = all.find(|link| link["id"] == "ocean:forward").expect("it is one");
+        assert_eq!(ocean["mark_bps"], 80_000_000);
+        (ocean["allocated_bps"].as_u64().expect("a number").abs_diff(80_000_000) < 1_000).then_some(())
+    });
     let why = fleet.json(&["explain", "transfer", &cms]);
     let text = why.to_string();
     assert!(text.contains("ocean"), "{why:#}");

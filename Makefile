@@ -29,12 +29,11 @@ demo: ## Build Longhaul and watch sites share an ocean, on this machine (as root
 	@echo "==> demo: build, then a controller and agents on an emulated network (scripts/demo)"
 	@scripts/demo
 
-test: ## Run all tests: cargo's, then those in tests/run
-	@echo "==> test: unit, property and integration tests of every crate"
+test: ## Run all tests, of every crate and of the whole program
+	@echo "==> test: what the tests use, installed where it is not and where that can be done"
+	@scripts/bootstrap || echo "==> test: the tests that need what is missing say so and are skipped"
+	@echo "==> test: unit, property and integration tests of every crate and of the whole program"
 	$(CARGO) test --workspace --no-fail-fast
-	@if [ -x tests/run ] && [ ! -d tests/run ]; then \
-		echo "==> test: whole-program tests (tests/run)" && tests/run; \
-	fi
 
 lint: ## Check the form of the code and clippy's advice; nothing may be left
 	@echo "==> lint: rustfmt and clippy, warnings are errors"

@@ -16,7 +16,7 @@ use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, SignatureScheme};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -295,11 +295,12 @@ pub(super) fn order(
     }))
 }
 
-/// A running agent.
+/// A running agent, in a runtime and a thread of its own: a test's runtime waits for the threads of its movers when it is dropped,
+/// so that a failed assertion would hang as long as a session does.
 pub(super) struct Running {
     pub(super) site: Site,
     stop: watch::Sender<Stop>,
-    task: tokio::task::JoinHandle<Result<(), agent::AgentError>>,
+    ended: oneshot::Receiver<Result<(), agent::AgentError>>,
 }
 
 impl Running {
@@ -327,14 +328,19 @@ impl Running {
         let overrides = Overrides { ready_file: Some(site.path("ready.json")), ..Overrides::default() };
         let config = Config::parse(path, &text, &overrides, &site.environment()).unwrap();
         let (stop, stopping) = watch::channel(Stop::No);
-        let task = tokio::spawn(run(config, stopping));
-        Running { site, stop, task }
+        let (end, ended) = oneshot::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            // Nobody listens any more after a failed assertion.
+            let _ = end.send(runtime.block_on(run(config, stopping)));
+        });
+        Running { site, stop, ended }
     }
 
     /// Asks it to end, and waits for that.
     pub(super) async fn stop(self) -> Site {
         self.stop.send_replace(Stop::Finish);
-        soon("an agent ends", self.task).await.unwrap().unwrap();
+        soon("an agent ends", self.ended).await.unwrap().unwrap();
         self.site
     }
 

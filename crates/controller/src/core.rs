@@ -9,6 +9,7 @@
 
 mod agents;
 pub(crate) mod app;
+mod balance;
 mod clock;
 mod listing;
 mod live;
@@ -167,6 +168,7 @@ pub(crate) struct Core {
     /// `None` until there is a network and classes.
     pub(crate) world: Option<World>,
     pub(crate) planned: Planned,
+    balance: balance::Balance,
     /// Numbers of leases that may be used: from, below.
     generations: (u64, u64),
     /// Of this turn.
@@ -195,7 +197,7 @@ impl Core {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
-            let wake = self.rates_due();
+            let wake = self.balance.due().into_iter().fold(self.rates_due(), Instant::min);
             let name_at = self.probing.name_at().filter(|_| self.refused_until.is_none());
             let first = tokio::select! {
                 Some(look) = queues.looks.recv() => {
@@ -209,6 +211,10 @@ impl Core {
                 () = past(name_at) => First::Other,
                 planned = self.planned.answer() => {
                     self.take_plan(planned);
+                    First::Other
+                }
+                found = self.balance.answer() => {
+                    self.take_better(found);
                     First::Other
                 }
                 _ = stop.wait_for(|stop| *stop) => break,
@@ -267,6 +273,7 @@ impl Core {
             self.settle_told();
         }
         self.name_due();
+        self.look_for_better();
         self.lease(is_tick);
         self.commit();
     }

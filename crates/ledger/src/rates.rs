@@ -4,6 +4,7 @@
 //! Limits from outside lower what the network and its shares allow, and so do bookings for their time ([`Booked`]); hosts with a limit are
 //! resources beside links.
 
+mod balance;
 mod booked;
 mod demand;
 mod shortfall;
@@ -20,6 +21,7 @@ use plan::allot::{AllotError, Outcome, Snapshot};
 use plan::usage::{URGENT, budget_left};
 use units::{Bytes, Rate};
 
+pub use balance::{Better, Links, better};
 pub use booked::{Booked, Hold, LEAD_NS, Left};
 pub use demand::{Demand, Measured};
 pub use shortfall::{SHORT_AFTER, Shortfall, Watch};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::agent::{Inventory, Progress};
-use ledger::rates::{Demand, Watch};
+use ledger::rates::{Better, Demand, Watch};
 use ledger::{AgentSeen, GrantSeen};
 use tokio::time::Instant;
 
@@ -80,6 +80,10 @@ pub(crate) struct Live {
     pub(crate) route: Option<Route>,
     /// The last time that it went over to another one.
     pub(crate) moved: Option<Moved>,
+    /// It is to go over to the path that it likes best since it has more there.
+    pub(super) better: Option<Better>,
+    /// When it was last found to have more elsewhere.
+    pub(super) balanced: Option<Instant>,
 }
 
 impl Live {
@@ -96,6 +100,8 @@ impl Live {
             routes: Vec::new(),
             route: None,
             moved: None,
+            better: None,
+            balanced: None,
         }
     }
 

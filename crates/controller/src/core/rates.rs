@@ -252,6 +252,7 @@ impl Core {
                 self.planned.question = Some(Arc::new(question));
                 self.planned.to_keep = keep.filter(|_| self.planned.keeps);
                 self.planned.stir();
+                self.balance.ask();
             }
             Err(error) => {
                 tracing::error!(error, "the planner cannot divide the network: rates stay as they are");

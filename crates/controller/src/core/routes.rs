@@ -10,10 +10,11 @@ use std::net::{IpAddr, SocketAddr};
 
 use api::agent::{Inventory, PathState, SessionPath, ToAgent};
 use api::rest::Time;
-use ledger::{End, Moment, SessionId, TransferId, machine};
+use ledger::rates::Better;
+use ledger::{End, Moment, Resource, SessionId, TransferId, machine};
 use model::network::{LinkIndex, Network, NodeIndex};
 use model::scenario::Way;
-use units::Marks;
+use units::{Marks, Rate};
 
 use super::live::{Connected, Step};
 use super::{Core, World};
@@ -52,8 +53,33 @@ pub(crate) struct Moved {
     pub(crate) at: Moment,
     /// From which path.
     pub(crate) from: Route,
-    /// Nothing came back over that one; else the one in use is liked better, and may be used again.
-    pub(crate) was_cut: bool,
+    /// Why.
+    pub(crate) why: Why,
+}
+
+/// Why a session went over to another path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// Nothing came back over the one before.
+    Cut,
+    /// The one that it likes better may be used again.
+    Back,
+    /// It has more there.
+    More(Better),
+}
+
+impl Why {
+    /// Of the path that was left, in words: `before` is what it is called.
+    fn told(self, before: &str) -> String {
+        match self {
+            Why::Cut => format!("nothing comes back over {before}"),
+            Why::Back => format!("it may be used again, after {before}"),
+            Why::More(Better { from_bps, to_bps, .. }) => {
+                let [from, to] = [from_bps, to_bps].map(Rate::from_bps);
+                format!("{to} there, {from} over {before}")
+            }
+        }
+    }
 }
 
 /// What is found of paths once.
@@ -135,17 +161,35 @@ pub(super) fn between(known: &mut Known, network: &Network, [a, b]: [NodeIndex; 
     all
 }
 
-/// Puts paths into the order in which a session likes them: first that on which it would have most, with so many sessions on each link,
-/// then those that share least with it: links, and risks. At most [`SESSION_ROUTES_MAX`].
-pub(super) fn rank(network: &Network, all: Vec<(Route, Vec<LinkIndex>)>, on: &BTreeMap<LinkIndex, u64>) -> Vec<Route> {
-    let room = |link: &LinkIndex| {
-        let link_of = &network.links[*link];
+/// What is on the links when sessions get their paths.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    /// Sessions.
+    pub(super) on: BTreeMap<LinkIndex, u64>,
+    /// Limits from outside, b/s.
+    pub(super) limits: BTreeMap<LinkIndex, u64>,
+}
+
+impl Load {
+    /// What one more session would have of a link, b/s.
+    fn room(&self, network: &Network, link: LinkIndex) -> u128 {
+        let link_of = &network.links[link];
         let least = [&link_of.forward, &link_of.backward].into_iter().filter_map(|way| way.rate).min();
         let full = u128::from(link_of.high_water_ppm.unwrap_or(1_000_000));
         let most = least.map_or(u128::MAX, |rate| u128::from(rate.bps()) * full / 1_000_000);
-        most / u128::from(on.get(link).copied().unwrap_or(0) + 1)
-    };
-    let part = |links: &[LinkIndex]| links.iter().map(room).min().unwrap_or(0);
+        let limit = self.limits.get(&link).map_or(u128::MAX, |bps| u128::from(*bps));
+        most.min(limit) / u128::from(self.on.get(&link).copied().unwrap_or(0) + 1)
+    }
+
+    fn add(&mut self, links: Vec<LinkIndex>) {
+        links.into_iter().for_each(|link| *self.on.entry(link).or_default() += 1);
+    }
+}
+
+/// Puts paths into the order in which a session likes them: first that on which it would have most, then those that share least with it:
+/// links, and risks. At most [`SESSION_ROUTES_MAX`].
+pub(super) fn rank(network: &Network, all: Vec<(Route, Vec<LinkIndex>)>, load: &Load) -> Vec<Route> {
+    let part = |links: &[LinkIndex]| links.iter().map(|link| load.room(network, *link)).min().unwrap_or(0);
     let cost = |links: &[LinkIndex]| links.iter().map(|link| u64::from(network.links[*link].cost)).sum::<u64>();
     let mut rest: Vec<_> =
         all.into_iter().map(|(route, links)| (u128::MAX - part(&links), cost(&links), route, links)).collect();
@@ -211,31 +255,34 @@ impl Core {
             health.insert(route, self.health(&world, route));
         }
         let now = self.now();
-        let mut told: BTreeMap<(TransferId, Route, Route), u64> = BTreeMap::new();
+        let mut told: BTreeMap<(TransferId, Route, Route), Vec<Why>> = BTreeMap::new();
         let mut changed = Vec::new();
         for (id, live) in &mut self.live {
             // Of those that are as good the one that is liked best.
             let Some(best) = live.routes.iter().copied().min_by_key(|route| health[route]) else { continue };
+            let better = live.better.take();
             let Some(before) = live.route.replace(best).filter(|before| *before != best) else { continue };
-            let is_cut = health.get(&before).is_some_and(|health| *health == Health::Dead);
-            live.moved = Some(Moved { at: now, from: before, was_cut: is_cut });
-            changed.push((*id, is_cut));
+            let why = match better {
+                _ if health.get(&before) == Some(&Health::Dead) => Why::Cut,
+                Some(better) => Why::More(better),
+                None => Why::Back,
+            };
+            live.moved = Some(Moved { at: now, from: before, why });
+            changed.push((*id, why == Why::Cut));
             if let Some(session) = self.state.sessions.get(id) {
-                *told.entry((session.transfer, before, best)).or_default() += 1;
+                told.entry((session.transfer, before, best)).or_default().push(why);
             }
         }
         for (id, is_cut) in changed {
             self.planned.dirty();
             self.tell_route(&world, id, is_cut);
         }
-        for ((transfer, before, best), sessions) in told {
-            let cut = health.get(&before) == Some(&Health::Dead);
-            let why = if cut { "nothing comes back over" } else { "it may be used again, after" };
-            let text = format!(
-                "{sessions} sessions go over {} now: {why} {}",
-                best.name(&world.network),
-                before.name(&world.network)
-            );
+        for ((transfer, before, best), whys) in told {
+            let Some(why) = whys.first() else { continue };
+            let sessions =
+                if whys.len() == 1 { "a session goes".into() } else { format!("{} sessions go", whys.len()) };
+            let [best, before] = [best, before].map(|route| route.name(&world.network));
+            let text = format!("{sessions} over {best} now: {}", why.told(&before));
             self.shared.events.publish(Time::from_unix_ms(now.0), "transfer_path", &transfer.to_string(), text);
         }
     }
@@ -248,18 +295,21 @@ impl Core {
         if new.is_empty() {
             return;
         }
-        let mut on: BTreeMap<LinkIndex, u64> = BTreeMap::new();
+        let limits = self.state.limits.iter().filter_map(|(resource, limit)| match resource {
+            Resource::Link(name) => Some((network.link(name).ok()?, limit.rate_bps)),
+            _ => None,
+        });
+        let mut load = Load { limits: limits.collect(), ..Load::default() };
         let in_use: Vec<Route> = self.live.values().filter_map(|live| live.route).collect();
         for route in in_use {
-            let links = self.known.links(network, route).unwrap_or_default();
-            links.into_iter().for_each(|link| *on.entry(link).or_default() += 1);
+            load.add(self.known.links(network, route).unwrap_or_default());
         }
         for id in new {
             let Some(ends) = self.ends_of(world, id) else { continue };
             let all = between(&mut self.known, network, ends);
-            let routes = rank(network, all, &on);
+            let routes = rank(network, all, &load);
             let first = routes.first().and_then(|route| self.known.links(network, *route)).unwrap_or_default();
-            first.into_iter().for_each(|link| *on.entry(link).or_default() += 1);
+            load.add(first);
             if let Some(live) = self.live.get_mut(&id) {
                 live.routes = routes;
             }
@@ -268,7 +318,7 @@ impl Core {
     }
 
     /// The hosts of a session in the network: who sends, who receives.
-    fn ends_of(&self, world: &World, id: SessionId) -> Option<[NodeIndex; 2]> {
+    pub(super) fn ends_of(&self, world: &World, id: SessionId) -> Option<[NodeIndex; 2]> {
         let session = self.state.sessions.get(&id)?;
         let node = |agent: &str| world.network.node(machine(agent)).ok();
         let ends = [node(&session.from)?, node(&session.to)?];
@@ -370,8 +420,12 @@ impl Core {
         let (world, live) = (self.world.as_ref()?, self.live.get(&id).filter(|live| live.routes.len() > 1)?);
         let name = |route: Route| route.name(&world.network);
         let mut text = format!("goes over {}", name(live.route?));
-        if let Some(Moved { at, from, was_cut }) = &live.moved {
-            let why = if *was_cut { "nothing came back over that" } else { "it may be used again" };
+        if let Some(Moved { at, from, why }) = &live.moved {
+            let why = match why {
+                Why::Cut => "nothing came back over that".to_owned(),
+                Why::Back => "it may be used again".to_owned(),
+                more @ Why::More(_) => more.told("that"),
+            };
             text += &format!(" since {at}, before over {}: {why}", name(*from));
         }
         Some(text)
@@ -383,7 +437,7 @@ impl Core {
         let Ok(link) = world.network.link(link) else { return BTreeSet::new() };
         let mut over = |route| self.known.links(&world.network, route).is_some_and(|links| links.contains(&link));
         let moved = self.live.iter().filter(|(_, live)| {
-            live.moved.as_ref().is_some_and(|moved| moved.was_cut && over(moved.from))
+            live.moved.as_ref().is_some_and(|moved| moved.why == Why::Cut && over(moved.from))
                 && !live.route.is_some_and(&mut over)
         });
         moved.filter_map(|(id, _)| Some(self.state.sessions.get(id)?.transfer)).collect()

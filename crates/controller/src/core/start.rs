@@ -7,6 +7,7 @@ use ledger::rates::Booked;
 use ledger::{Cause, DecodeError, Event, Moment, Rejected, Seen, SessionId, Settled, State};
 use tokio::time::Instant;
 
+use super::balance::Balance;
 use super::listing::Listings;
 use super::live::{Live, Step};
 use super::sessions::unpick;
@@ -90,6 +91,7 @@ pub(crate) fn open(place: &Place) -> Result<Core, StartError> {
         world: None,
         repair: super::repair::Repair::default(),
         planned: Planned::default(),
+        balance: Balance::default(),
         generations: (below, below),
         batch: Vec::new(),
         replies: Vec::new(),

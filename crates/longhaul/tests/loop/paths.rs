@@ -157,6 +157,43 @@ fn a_cut_is_named_survived_and_over_after_its_hold_down() {
     assert_eq!(of_kind(&told.out(), "session_started").len(), 1, "{}", told.out());
 }
 
+#[test]
+fn who_is_limited_on_one_path_goes_over_to_the_other() {
+    let Some(mut twin) = Twinned::new("balance", NETWORK, SHARES, "ctl", "") else { return };
+    for host in ["a", "b"] {
+        twin.agent(host);
+        twin.endpoint(host, &[host]);
+    }
+    std::fs::write(twin.data("a").join("big"), vec![7; LENGTH / 2]).expect("a file can be written");
+    let told = twin.follow();
+    let (from, to) = (twin.data("a").join("big"), twin.data("b").join("big"));
+    let id = twin.submit(&format!("a:{}", from.display()), &format!("b:{}", to.display()), "cms");
+    wait_for("bytes over the north", || (twin.carried("north") > 5_000_000).then_some(()));
+
+    let before = twin.carried("south");
+    twin.ask(&["limit", "set", "north", "--rate", "10Mb/s", "--for", "10m", "--why", "amplifier test"]).expect_code(0);
+    wait_for("bytes over the south", || (twin.carried("south") > before + 2_000_000).then_some(()));
+    // What the kernel held of it does not go on over the path that is limited.
+    let (north, at) = (twin.carried("north"), twin.carried("south"));
+    wait_for("more bytes over the south", || (twin.carried("south") > at + 8_000_000).then_some(()));
+    let stray = twin.carried("north") - north;
+    assert!(stray < 500_000, "{stray} bytes went over the north after that");
+    let why = twin.json(&["explain", "transfer", &id])["text"].to_string();
+    let moved = "before over path `over-north`: 64 Mb/s there, 10 Mb/s over that";
+    assert!(why.contains("goes over path `over-south` since") && why.contains(moved), "{why}");
+    let [event] = &of_kind(&told.out(), "transfer_path")[..] else { panic!("one move: {}", told.out()) };
+    let text = "a session goes over path `over-south` now: 64 Mb/s there, 10 Mb/s over path `over-north`";
+    assert_eq!(event["text"], text, "{event:#}");
+
+    let ended = twin.end_of(&id);
+    assert_eq!(ended["state"], "done", "{ended:#}");
+    let same = Command::new("cmp").args([&from, &to]).status().expect("cmp runs");
+    assert!(same.success(), "what arrived is what was sent");
+    // The same session from begin to end.
+    assert_eq!(of_kind(&told.out(), "session_started").len(), 1, "{}", told.out());
+    assert_eq!(of_kind(&told.out(), "transfer_path").len(), 1, "{}", told.out());
+}
+
 /// At 64 Mb/s some 10 s: long after the cut.
 const MARKED_LENGTH: usize = 80 << 20;
 

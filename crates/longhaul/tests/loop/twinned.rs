@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
@@ -13,6 +14,9 @@ use crate::world::{Ended, Running, World, wait_for};
 /// The port of the controller, and of agents: namespaces have all ports for themselves.
 const CONTROLLER: &str = "0.0.0.0:4811";
 const AGENT: &str = "[::]:4810";
+
+/// Two twins at once make each other late on a small machine: questions are lost then, and paths suspect that work.
+static ONE: Mutex<()> = Mutex::new(());
 
 /// All of it; it goes with this.
 pub(crate) struct Twinned {
@@ -26,6 +30,8 @@ pub(crate) struct Twinned {
     up: Cell<bool>,
     controller: Option<Running>,
     agents: Vec<(String, Running)>,
+    /// Given back when all else is gone.
+    _one: MutexGuard<'static, ()>,
 }
 
 impl Twinned {
@@ -36,6 +42,7 @@ impl Twinned {
             eprintln!("skipped: twins need root, network namespaces and iproute2");
             return None;
         }
+        let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let world = World::still();
         let name = format!("lh{}-{topic}", std::process::id());
         for (file, text) in [("up.toml", network), ("shares.toml", shares), ("controller.toml", config)] {
@@ -51,6 +58,7 @@ impl Twinned {
             up: Cell::new(false),
             controller: None,
             agents: Vec::new(),
+            _one: one,
         };
         all.bring_up();
         all.start_controller();

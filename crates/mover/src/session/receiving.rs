@@ -112,7 +112,10 @@ impl Receiving {
     /// # Errors
     /// When no stream can be opened.
     pub fn tick(&mut self, now: Instant, wire: &Wire) -> Result<(), SessionError> {
-        self.streams.maintain(now, wire.link.is_heard(now))
+        self.streams.maintain(now, wire.link.is_heard(now))?;
+        let behind = self.streams.left_for();
+        self.leave(&behind);
+        Ok(())
     }
 
     /// The sending end has given a stream up, which nothing on its dead path would tell.
@@ -124,11 +127,17 @@ impl Receiving {
     }
 
     /// An address goes before all others, if this end connects; streams over others are closed, and what was on its way over them is
-    /// sent again: only a sender can end a stream in good order.
+    /// sent again: at once if they `is_cut`, else as soon as there is one over this address.
     pub fn prefer(&mut self, to: Way, is_cut: bool) {
-        for id in self.streams.prefer(to, is_cut) {
-            self.streams.leave(id);
-            self.threads.iter().for_each(|t| t.abandon(id));
+        let elsewhere = self.streams.prefer(to, is_cut);
+        self.leave(&elsewhere);
+    }
+
+    fn leave(&mut self, streams: &[u16]) {
+        for &id in streams {
+            if self.streams.leave(id) {
+                self.threads.iter().for_each(|t| t.abandon(id));
+            }
         }
     }
 

@@ -224,16 +224,19 @@ impl Sending {
         self.have_streams(n);
     }
 
-    /// An address goes before all others, if this end connects. Streams over others end: at once if they `is_cut`, else when they have
-    /// said what they have to say.
+    /// An address goes before all others, if this end connects. Streams over others are given up, and what nobody acknowledged of them is
+    /// sent again: at once if they `is_cut`, else as soon as there is one over this address.
     pub fn prefer(&mut self, to: Way, is_cut: bool) {
-        for id in self.streams.prefer(to, is_cut) {
-            tracing::debug!(stream = id, to = %to.to, marks = %to.marks, is_cut, "leaves for the address that goes first");
-            if is_cut && self.streams.leave(id) {
+        tracing::debug!(to = %to.to, marks = %to.marks, is_cut, "goes over the address that goes first now");
+        let elsewhere = self.streams.prefer(to, is_cut);
+        self.leave(&elsewhere);
+    }
+
+    fn leave(&mut self, streams: &[u16]) {
+        for &id in streams {
+            if self.streams.leave(id) {
                 self.threads.iter().for_each(|t| t.abandon(id));
                 self.left.push(id);
-            } else if !is_cut {
-                self.threads.iter().for_each(|t| t.end(id));
             }
         }
     }
@@ -269,6 +272,8 @@ impl Sending {
     /// When no stream can be opened.
     pub fn tick(&mut self, now: Instant, wire: &Wire) -> Result<Vec<u16>, SessionError> {
         self.streams.maintain(now, wire.link.is_heard(now))?;
+        let behind = self.streams.left_for();
+        self.leave(&behind);
         let mut given_up = std::mem::take(&mut self.left);
         if now.duration_since(self.watched_at) >= LOOK {
             self.watched_at = now;

@@ -68,8 +68,17 @@ pub struct Live {
     pub info: TcpInfo,
     /// Which of the addresses it goes over, if this end connected.
     way: Option<usize>,
-    /// Nothing comes back on it, and it is being given up.
+    /// Nothing comes back on it, or its path is left, and it is being given up.
     stalled: bool,
+    /// It goes over a path that works and is to be left, as soon as there is a stream over another.
+    leaving: bool,
+}
+
+impl Live {
+    /// Whether it is one of the streams that are wanted; else another takes its place.
+    fn stays(&self) -> bool {
+        !self.stalled && !self.leaving
+    }
 }
 
 /// The streams of a session.
@@ -226,7 +235,7 @@ impl Streams {
 
     fn enter(&mut self, opened: Opened, way: Option<usize>) -> Opened {
         let info = sys::socket::tcp_info(opened.socket.as_fd()).unwrap_or_default();
-        let live = Live { socket: opened.socket.clone(), before: info, info, way, stalled: false };
+        let live = Live { socket: opened.socket.clone(), before: info, info, way, stalled: false, leaving: false };
         self.live.insert(opened.id, live);
         opened
     }
@@ -243,7 +252,7 @@ impl Streams {
             return Err(SessionError::Streams(self.last_failure.clone()));
         }
         while self.pending < PENDING_MAX {
-            let alive = self.live.values().filter(|live| !live.stalled).count();
+            let alive = self.live.values().filter(|live| live.stays()).count();
             let missing = alive + self.pending < usize::from(self.wanted);
             let Some((n, way)) = addresses.next(now, missing) else { break };
             let patience = if addresses.is_bad(n) { TRIAL } else { OPEN_TIMEOUT };
@@ -263,8 +272,10 @@ impl Streams {
     }
 
     /// A stream is closed; `why` if not in good order.
-    pub fn closed(&mut self, id: u16, why: Option<&str>) {
+    pub fn closed(&mut self, id: u16, mut why: Option<&str>) {
         if let Some(mut live) = self.live.remove(&id) {
+            // It was left of our own accord; its path works.
+            why = why.filter(|_| !live.leaving);
             live.look();
             self.ended.add(&live);
             self.closed_retransmits += u64::from(live.info.total_retrans);
@@ -298,19 +309,31 @@ impl Streams {
             return None;
         }
         let crowded = addresses.crowded(now)?;
-        self.live.iter().rev().find(|(_, live)| live.way == Some(crowded) && !live.stalled).map(|(id, _)| *id)
+        self.live.iter().rev().find(|(_, live)| live.way == Some(crowded) && live.stays()).map(|(id, _)| *id)
     }
 
-    /// An address goes before all others, if this end connects to it. Gives the open streams over others; if those are cut, no further
-    /// ones are opened over them for a while.
+    /// An address goes before all others, if this end connects to it. Streams over others are left: if those are cut at once, and no
+    /// further ones are opened over them for a while; else when there is one over the first ([`Streams::left_for`]). Gives those that are to be given up now.
     pub fn prefer(&mut self, to: Way, is_cut: bool) -> Vec<u16> {
         let Source::Dial(addresses) = &mut self.source else { return Vec::new() };
         let Some(first) = addresses.prefer(to, is_cut.then(Instant::now)) else { return Vec::new() };
-        let elsewhere = |(_, live): &(&u16, &Live)| live.way.is_some_and(|way| way != first) && !live.stalled;
-        self.live.iter().filter(elsewhere).map(|(id, _)| *id).collect()
+        let mut elsewhere = Vec::new();
+        for (id, live) in self.live.iter_mut().filter(|(_, live)| !live.stalled) {
+            let is_elsewhere = live.way.is_some_and(|way| way != first);
+            live.leaving = is_elsewhere && !is_cut;
+            elsewhere.extend((is_elsewhere && is_cut).then_some(*id));
+        }
+        elsewhere
     }
 
-    /// A stream over a path that is cut is being given up; false if it was before. Another one takes its place at once: it does not
+    /// The streams over a path that works and is to be left, once there is one over another. They are given up, and not ended in good order: the
+    /// kernel may hold seconds of what this path carries, and the rate that it has now is meant for the other.
+    pub fn left_for(&self) -> Vec<u16> {
+        let leaving = self.live.iter().filter(|(_, live)| live.leaving && !live.stalled).map(|(id, _)| *id);
+        leaving.filter(|_| self.live.values().any(Live::stays)).collect()
+    }
+
+    /// A stream over a path that is cut or left is being given up; false if it was before. Another one takes its place at once: it does not
     /// count any more.
     pub fn leave(&mut self, id: u16) -> bool {
         let Some(live) = self.live.get_mut(&id).filter(|live| !live.stalled) else { return false };
@@ -344,7 +367,8 @@ impl Streams {
     /// The newest streams above a number, to be ended.
     #[must_use]
     pub fn surplus(&self, keep: u16) -> Vec<u16> {
-        self.live.keys().copied().skip(usize::from(keep.max(1))).collect()
+        let stay = self.live.iter().filter(|(_, live)| live.stays()).map(|(id, _)| *id);
+        stay.skip(usize::from(keep.max(1))).collect()
     }
 
     /// Reads all sockets.

@@ -82,13 +82,17 @@ fn the_widest_goes_first_and_then_what_fails_with_it_least() {
     let mut known = Known::of(&network);
     let mut order = |on: &[(LinkIndex, u64)]| {
         let all = between(&mut known, &network, [0, 1]);
-        rank(&network, all, &on.iter().copied().collect())
+        rank(&network, all, &Load { on: on.iter().copied().collect(), ..Load::default() })
     };
     let [n, s, m] = [0, 1, 2].map(Route::Named);
     assert_eq!(order(&[]), [n, s, m], "the cheaper of those that are as wide; the other is in the same duct");
     // With a session on it the next takes the other one, and south after two.
     assert_eq!(order(&[(1, 1)]), [m, s, n]);
     assert_eq!(order(&[(1, 1), (3, 1)]), [s, n, m]);
+    // A limit from outside on both north and middle.
+    let all = between(&mut known, &network, [0, 1]);
+    let limits = [(1, 7_000_000_000), (3, 6_000_000_000)].into();
+    assert_eq!(rank(&network, all, &Load { limits, ..Load::default() }), [s, n, m]);
 }
 
 #[test]

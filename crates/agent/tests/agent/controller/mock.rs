@@ -330,7 +330,7 @@ impl Running {
         let (stop, stopping) = watch::channel(Stop::No);
         let (end, ended) = oneshot::channel();
         std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             // Nobody listens any more after a failed assertion.
             let _ = end.send(runtime.block_on(run(config, stopping)));
         });

@@ -76,7 +76,7 @@ impl Why {
             Why::Back => format!("it may be used again, after {before}"),
             Why::More(Better { from_bps, to_bps, .. }) => {
                 let [from, to] = [from_bps, to_bps].map(Rate::from_bps);
-                format!("{to} there, {from} over {before}")
+                format!("{to} over this, {from} over {before}")
             }
         }
     }

@@ -179,10 +179,10 @@ fn who_is_limited_on_one_path_goes_over_to_the_other() {
     let stray = twin.carried("north") - north;
     assert!(stray < 500_000, "{stray} bytes went over the north after that");
     let why = twin.json(&["explain", "transfer", &id])["text"].to_string();
-    let moved = "before over path `over-north`: 64 Mb/s there, 10 Mb/s over that";
+    let moved = "before over path `over-north`: 64 Mb/s over this, 10 Mb/s over that";
     assert!(why.contains("goes over path `over-south` since") && why.contains(moved), "{why}");
     let [event] = &of_kind(&told.out(), "transfer_path")[..] else { panic!("one move: {}", told.out()) };
-    let text = "a session goes over path `over-south` now: 64 Mb/s there, 10 Mb/s over path `over-north`";
+    let text = "a session goes over path `over-south` now: 64 Mb/s over this, 10 Mb/s over path `over-north`";
     assert_eq!(event["text"], text, "{event:#}");
 
     let ended = twin.end_of(&id);

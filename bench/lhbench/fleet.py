@@ -1,6 +1,7 @@
 """A controller with its agents on the hosts of a twin, and who submits transfers to it."""
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -149,6 +150,8 @@ class Fleet:
             head = number.to_bytes(8, "big")
             with open(at / f"file-{number:04}", "wb") as file:
                 file.write((head + block[8:]) * (size_bytes // _BLOCK) + block[:size_bytes % _BLOCK])
+        # Gigabytes that are still to be written back would hold up those who write meanwhile.
+        os.sync()
 
     def submit(self, name, source, destination, of_class, to=None, **more):
         """Submits a dataset; its number. Data go unencrypted but for `protect`, so that less of the machine is used."""

@@ -161,6 +161,11 @@ impl Report {
         std::mem::take(&mut self.files)
     }
 
+    /// Whether there are numbers that [`Report::take_progress`] has not told.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.is_fresh
+    }
+
     /// How it went since the last call. A mover that says nothing moves nothing.
     pub(super) fn take_progress(&mut self) -> Progress {
         if !std::mem::take(&mut self.is_fresh) {

@@ -23,8 +23,9 @@ const EVENTS_MAX: usize = 1024;
 const STEERS_MAX: usize = 16;
 /// Between two looks at the lease.
 const LOOK: Duration = Duration::from_millis(50);
-/// Between two words about how it goes, and at most before files are told.
-const SECOND: Duration = Duration::from_secs(1);
+/// A copy says each second how it goes, and that is told at once: its rate belongs to the rate in force then. If it says nothing for so long,
+/// that is told: nothing moves.
+const SILENCE: Duration = Duration::from_millis(1_500);
 /// How long a copy that was told to stop may take to land what is in flight.
 const LANDING: Duration = Duration::from_secs(12);
 /// And how long after that until it is dropped.
@@ -211,17 +212,23 @@ impl<'a> Copying<'a> {
         let mut stopping = self.driven.stopping.subscribe();
         let mut look = tokio::time::interval(LOOK);
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-        let mut second = tokio::time::interval(SECOND);
-        second.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut silence = tokio::time::interval(SILENCE);
+        silence.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         // Until when it may take, and whether it was cut short already.
         let mut deadline: Option<(Instant, bool)> = None;
         let ended = loop {
             tokio::select! {
                 ended = &mut copy => break Some(ended),
-                Some(event) = events.recv() => self.hear(event, &steer),
+                Some(event) = events.recv() => {
+                    self.hear(event, &steer);
+                    if self.report.is_fresh() {
+                        self.tell();
+                        silence.reset();
+                    }
+                }
                 _ = look.tick() => self.steer(&steer),
                 () = self.driven.turn.notified() => self.steer(&steer),
-                _ = second.tick() => self.second(),
+                _ = silence.tick() => self.tell(),
                 _ = stopping.wait_for(Option::is_some), if deadline.is_none() => {
                     // What was not begun needs no order.
                     let lands = self.is_open && steer.try_send(Steer::Stop).is_ok();
@@ -282,7 +289,8 @@ impl<'a> Copying<'a> {
         }
     }
 
-    fn second(&mut self) {
+    /// Tells the controller how it goes, and of the files that ended since.
+    fn tell(&mut self) {
         let (generation, set_bps, fallen_back) = self.driven.in_force(self.site.decided());
         let progress = Progress { generation, set_bps, fallen_back, ..self.report.take_progress() };
         *lock(&self.driven.shown) = progress.clone();

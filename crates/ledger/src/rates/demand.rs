@@ -76,11 +76,9 @@ impl Demand {
             self.below = None;
             self.used = true;
             self.raise(now.set_bps);
-        } else {
+        } else if !rose {
             self.held = 0;
-            if !rose {
-                self.fall(now);
-            }
+            self.fall(now);
         }
         self.most_bps != before
     }
@@ -169,6 +167,21 @@ mod tests {
             demand.learn(Measured { at: second * 1000, set_bps, rate_bps: set_bps / 2 });
         }
         assert_eq!(demand.most_bps(), None);
+    }
+
+    #[test]
+    fn a_bound_is_raised_though_the_rate_rises_and_falls_each_other_second() {
+        let mut demand = Demand::default();
+        let at = run(&mut demand, 0, 6, |_| G, G / 2);
+        assert_eq!(demand.most_bps(), Some(G * 6 / 10), "half of it with room");
+        // A limit that alternates: two seconds low, and two up to the bound, of which the first has the rate only at its end.
+        for round in 0..4 {
+            let up = demand.most_bps().map_or(G, |most| most.min(G));
+            for (second, set_bps, rate_bps) in [(0, G / 4, G / 4), (1, G / 4, G / 4), (2, up, up * 7 / 10), (3, up, up)] {
+                demand.learn(Measured { at: (at + round * 4 + second) * 1000, set_bps, rate_bps });
+            }
+        }
+        assert!(demand.most_bps().is_none_or(|most| most > G), "{demand:?}");
     }
 
     #[test]

@@ -7,6 +7,8 @@ mod agent;
 mod client;
 #[path = "../../examples/load/dataset.rs"]
 mod dataset;
+#[path = "../common/postgres.rs"]
+mod server;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -32,9 +34,23 @@ const PATIENCE: Duration = Duration::from_secs(120);
 #[tokio::test]
 async fn every_file_is_counted_once() {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("network.toml"), network()).unwrap();
-    std::fs::write(directory.path().join("shares.toml"), shares()).unwrap();
-    let (controller, target) = Controller::start(directory.path(), "127.0.0.1:0").await;
+    count_once(directory.path(), &directory.path().join("store").display().to_string()).await;
+}
+
+#[tokio::test]
+async fn every_file_is_counted_once_over_postgresql() {
+    let Some(server) = tokio::task::spawn_blocking(server::Server::start).await.unwrap() else { return };
+    let server = Arc::new(server);
+    let of = server.clone();
+    let store = tokio::task::spawn_blocking(move || of.database()).await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    count_once(directory.path(), &store).await;
+}
+
+async fn count_once(directory: &Path, store: &str) {
+    std::fs::write(directory.join("network.toml"), network()).unwrap();
+    std::fs::write(directory.join("shares.toml"), shares()).unwrap();
+    let (controller, target) = Controller::start(directory, store, "127.0.0.1:0").await;
     let mut client = Client::connect(&target).await.unwrap();
     let fleet = enrol(&mut client, &target).await;
     for number in 0..REQUESTS {
@@ -51,7 +67,7 @@ async fn every_file_is_counted_once() {
     let before = until(&mut client, "a quarter of the files", |done| done >= FILES / 4).await;
     drop(client);
     controller.stop().await;
-    let (controller, target) = Controller::start(directory.path(), &target.address.to_string()).await;
+    let (controller, target) = Controller::start(directory, store, &target.address.to_string()).await;
     let mut client = Client::connect(&target).await.unwrap();
     assert!(done(&mut client).await >= before, "what was counted stays so");
     fleet.pace.store(MAX, Ordering::Relaxed);
@@ -136,12 +152,12 @@ struct Controller {
 }
 
 impl Controller {
-    async fn start(directory: &Path, listen: &str) -> (Controller, Target) {
+    async fn start(directory: &Path, store: &str, listen: &str) -> (Controller, Target) {
         let ready_file = directory.join("ready.json");
         let _ = std::fs::remove_file(&ready_file);
         let over = Overrides {
             listen: Some(listen.to_owned()),
-            store: Some(directory.join("store").display().to_string()),
+            store: Some(store.to_owned()),
             state_dir: Some(directory.join("state")),
             network: Some(directory.join("network.toml")),
             shares: Some(directory.join("shares.toml")),

@@ -9,6 +9,8 @@ mod kill;
 mod log;
 mod place;
 mod postgresql;
+#[path = "../common/postgres.rs"]
+mod server;
 mod space;
 
 use std::path::PathBuf;

@@ -1,127 +1,28 @@
 //! The suite over a private PostgreSQL server, and what only a server can do: go away and come back.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use controller::store::{self, Keep, Log, NewPage, Order, Place, Settlement, StoreError};
 
 use super::files::done;
 use super::log::event;
+use super::server::Server;
 use super::{World, chain, id, new_page, suite};
 
-/// A server in a temporary directory, reached over a unix socket; it ends when this goes.
-struct Server {
-    bin: PathBuf,
-    data: PathBuf,
-    databases: AtomicU32,
-    dir: tempfile::TempDir,
-}
-
-impl Server {
-    /// `None`, with a message, where there is no PostgreSQL.
-    fn start() -> Option<Server> {
-        let Some(bin) = bin() else {
-            eprintln!("skipped: needs `initdb` and `pg_ctl` of PostgreSQL in the PATH or /usr/lib/postgresql");
-            return None;
-        };
-        let dir = tempfile::tempdir().unwrap();
-        let data = dir.path().join("data");
-        fs::create_dir(&data).unwrap();
-        if is_root() {
-            if super::is_missing(&["setpriv"], false) {
-                return None;
-            }
-            // It does not run as root.
-            fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-            std::os::unix::fs::chown(&data, Some(NOBODY), Some(NOBODY)).unwrap();
-        }
-        let server = Server { bin, data, databases: AtomicU32::new(0), dir };
-        server.run("initdb", &["-U", "longhaul", "--auth=trust", "--no-sync", "-D"]);
-        server.up();
-        Some(server)
-    }
-
-    fn up(&self) {
-        let options = format!("-c listen_addresses= -c unix_socket_directories={} -c fsync=off", self.data.display());
-        let log = self.data.join("server.log");
-        self.run("pg_ctl", &["start", "-w", "-s", "-l", log.to_str().unwrap(), "-o", &options, "-D"]);
-    }
-
-    fn down(&self) {
-        self.run("pg_ctl", &["stop", "-w", "-s", "-m", "immediate", "-D"]);
-    }
-
-    fn run(&self, tool: &str, with: &[&str]) {
-        let program = self.bin.join(tool);
-        let mut command = match is_root() {
-            true => {
-                let mut command = Command::new("setpriv");
-                let user = NOBODY.to_string();
-                command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]).arg(program);
-                command
-            }
-            false => Command::new(program),
-        };
-        command.args(with).arg(&self.data).current_dir(&self.data);
-        let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().unwrap();
-        assert!(status.success(), "{tool} failed");
-    }
-
-    fn url(&self, database: &str) -> String {
-        format!("postgres://longhaul:secret@{}/{database}", self.data.display().to_string().replace('/', "%2F"))
-    }
-
-    fn admin(&self, sql: &str) {
-        let mut client = postgres::Client::connect(&self.url("postgres"), postgres::NoTls).unwrap();
-        client.batch_execute(sql).unwrap();
-    }
-
-    /// A store in a new database.
-    fn world(&self) -> World {
-        let name = format!("d{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        self.admin(&format!("CREATE DATABASE {name}"));
-        let place: Place = self.url(&name).parse().unwrap();
-        World { store: Some(store::open(&place).unwrap()), place, dir: tempfile::tempdir().unwrap() }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            assert!(self.dir.path().exists());
-        }
-        self.down();
-    }
-}
-
-/// Who runs the server when we are root: the user that owns nothing.
-const NOBODY: u32 = 65_534;
-
-fn is_root() -> bool {
-    sys::process::euid() == 0
-}
-
-fn bin() -> Option<PathBuf> {
-    let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten().map(|e| e.path().join("bin"));
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut dirs: Vec<PathBuf> = installed.chain(std::env::split_paths(&path)).collect();
-    dirs.retain(|dir: &PathBuf| ["initdb", "pg_ctl", "postgres"].iter().all(|tool| Path::new(dir).join(tool).exists()));
-    dirs.into_iter().next()
+/// A store in a new database.
+fn world(server: &Server) -> World {
+    let place: Place = server.database().parse().unwrap();
+    World { store: Some(store::open(&place).unwrap()), place, dir: tempfile::tempdir().unwrap() }
 }
 
 #[test]
 fn the_suite_over_postgresql() {
     let Some(server) = Server::start() else { return };
-    suite(|| server.world());
+    suite(|| world(&server));
 }
 
 #[test]
 fn a_server_that_comes_back_is_used_again() {
     let Some(server) = Server::start() else { return };
-    let world = server.world();
+    let world = world(&server);
     let (mut log, mut files) = (world.log(), world.files());
     log.append(&[event(1)]).unwrap();
     files.put(&[new_page(1, 0, &[0], 9)]).unwrap();
@@ -149,7 +50,7 @@ fn a_server_that_comes_back_is_used_again() {
 #[test]
 fn who_lost_the_lock_writes_nothing_more() {
     let Some(server) = Server::start() else { return };
-    let world = server.world();
+    let world = world(&server);
     let (mut log, mut files) = (world.log(), world.files());
     log.append(&[event(1)]).unwrap();
     server.admin("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted");
@@ -165,7 +66,7 @@ fn who_lost_the_lock_writes_nothing_more() {
 #[test]
 fn a_later_schema_is_refused() {
     let Some(server) = Server::start() else { return };
-    let mut world = server.world();
+    let mut world = world(&server);
     world.store = None;
     let mut client = postgres::Client::connect(&server.url("d0"), postgres::NoTls).unwrap();
     for (comment, says) in [("longhaul store, schema 2", "schema version 2"), ("mine", "is no store of longhaul")] {
@@ -179,7 +80,7 @@ fn a_later_schema_is_refused() {
 #[ignore = "measures how fast the store is, for whoever changes it: a timed test is no test"]
 fn bench_postgresql() {
     let Some(server) = Server::start() else { return };
-    let world = server.world();
+    let world = world(&server);
     let mut files = world.files();
     for size in [10_000u32, 200] {
         let pages: Vec<NewPage> = (0..100_000 / size).map(|page| new_page(u64::from(size), page, &[0], size)).collect();

@@ -177,7 +177,8 @@ mod tests {
         // A limit that alternates: two seconds low, and two up to the bound, of which the first has the rate only at its end.
         for round in 0..4 {
             let up = demand.most_bps().map_or(G, |most| most.min(G));
-            for (second, set_bps, rate_bps) in [(0, G / 4, G / 4), (1, G / 4, G / 4), (2, up, up * 7 / 10), (3, up, up)] {
+            for (second, set_bps, rate_bps) in [(0, G / 4, G / 4), (1, G / 4, G / 4), (2, up, up * 7 / 10), (3, up, up)]
+            {
                 demand.learn(Measured { at: (at + round * 4 + second) * 1000, set_bps, rate_bps });
             }
         }

@@ -105,6 +105,11 @@ impl Live {
         }
     }
 
+    /// It goes over one path at a time; else over all addresses.
+    pub(super) fn is_bound(&self) -> bool {
+        self.routes.iter().any(|route| matches!(route, Route::Named(_)))
+    }
+
     /// Measured of late, b/s of IP packets; 0 if nothing was heard for 3 s.
     pub(crate) fn rate_bps(&self) -> u64 {
         self.measured_bps().unwrap_or(0)

@@ -359,10 +359,7 @@ impl Core {
     /// The paths of a session as its driver knows them, the one in use first. `None` if no named one is among them: then all
     /// addresses are used.
     pub(super) fn session_paths(&self, id: SessionId) -> Option<Vec<SessionPath>> {
-        let (world, live) = (self.world.as_ref()?, self.live.get(&id)?);
-        if !live.routes.iter().any(|route| matches!(route, Route::Named(_))) {
-            return None;
-        }
+        let (world, live) = (self.world.as_ref()?, self.live.get(&id).filter(|live| live.is_bound())?);
         let rest = live.routes.iter().copied().filter(|route| Some(*route) != live.route);
         let all = live.route.into_iter().chain(rest);
         let paths: Vec<_> = all.filter_map(|route| self.session_path(world, id, route)).collect();
@@ -383,12 +380,14 @@ impl Core {
         Some(SessionPath { session: id.0, to, from: Some(here), marks, is_cut: false })
     }
 
-    /// A driver is here again: a session of it may go over another path than it was told, if the controller was away meanwhile.
+    /// A driver is here again: a session of it may go over another path than it was told, if the controller was away meanwhile. One that uses all
+    /// addresses is not led to one of them by that.
     pub(super) fn tell_routes(&mut self, host: &str) {
         let Some(world) = self.world.clone() else { return };
         self.choose_routes();
         let driven = |id: &SessionId| self.state.sessions.get(id).is_some_and(|session| session.driver_host() == host);
-        let driven: Vec<SessionId> = self.live.keys().copied().filter(driven).collect();
+        let bound = self.live.iter().filter(|(_, live)| live.is_bound());
+        let driven: Vec<SessionId> = bound.map(|(id, _)| *id).filter(driven).collect();
         for id in driven {
             self.tell_route(&world, id, false);
         }
@@ -406,8 +405,7 @@ impl Core {
     pub(super) fn asked_path(&mut self, world: &World, id: SessionId) -> Option<Vec<(LinkIndex, Way)>> {
         let live = self.live.get(&id)?;
         let route = live.route?;
-        let is_bound = live.routes.iter().any(|route| matches!(route, Route::Named(_)));
-        if !is_bound && self.health(world, route) != Health::Held {
+        if !live.is_bound() && self.health(world, route) != Health::Held {
             return None;
         }
         let [from, _] = self.ends_of(world, id)?;

@@ -10,6 +10,7 @@
 //! Connections that break are made anew with the next request. What was under way is [`StoreError::Lost`]; see
 //! [`Log::append`](super::Log::append) for what becomes of an append.
 
+mod connection;
 mod log;
 mod pages;
 mod samples;
@@ -20,8 +21,9 @@ use std::time::Duration;
 
 use postgres::error::SqlState;
 use postgres::types::{FromSqlOwned, ToSql};
-use postgres::{Client, Config, NoTls, Row, Transaction};
+use postgres::{Client, Config, Row, Transaction};
 
+use self::connection::{Asking, Connection, Statements};
 use super::error::{Part, Result, StoreError};
 use super::rows::{LogRows, PageRows, SampleRows};
 use super::{Frozen, Place, SCHEMA_VERSION, Store};
@@ -60,7 +62,7 @@ impl Server {
     pub(super) fn open(url: &str) -> Result<Server> {
         let access = Access::of(url)?;
         let mut lock = access.connect("open the database")?;
-        let term = lock.with(|client| {
+        let term = lock.with(|client, _| {
             access.take_lock(client)?;
             access.check_schema(client)?;
             let raise = "UPDATE longhaul.marks SET value = value + 1 WHERE name = 'term' RETURNING value";
@@ -75,7 +77,7 @@ impl Server {
     pub(super) fn beside(url: &str) -> Result<Server> {
         let access = Access::of(url)?;
         let mut client = access.connect("open the database")?;
-        client.with(|client| {
+        client.with(|client, _| {
             if !access.is_there(client)? {
                 return Err(StoreError::Missing { place: access.place.clone() });
             }
@@ -92,7 +94,7 @@ impl Server {
     fn frozen_link(&self) -> Result<Link> {
         let mut link = Link { is_frozen: true, ..self.link()? };
         // The first query takes the snapshot; the transaction alone does not.
-        link.run("freeze the database", |client| {
+        link.run("freeze the database", |client, _| {
             client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT count(*) FROM longhaul.marks")
         })?;
         Ok(link)
@@ -138,8 +140,7 @@ impl Access {
     }
 
     fn connect(&self, what: &'static str) -> Result<Connection> {
-        let client = apart(|| self.config.connect(NoTls)).map_err(|e| self.error(what, e))?;
-        Ok(Connection(Some(client)))
+        Connection::of(&self.config).map_err(|e| self.error(what, e))
     }
 
     fn take_lock(&self, client: &mut Client) -> Result<()> {
@@ -210,36 +211,6 @@ impl Access {
     }
 }
 
-/// A client, on whatever thread it is used and dropped. It is there until then.
-struct Connection(Option<Client>);
-
-impl Connection {
-    fn with<T: Send>(&mut self, work: impl FnOnce(&mut Client) -> T + Send) -> T {
-        let client = self.0.as_mut().expect("a connection has its client until it is dropped");
-        apart(|| work(client))
-    }
-
-    fn is_closed(&self) -> bool {
-        self.0.as_ref().is_none_or(Client::is_closed)
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        let client = self.0.take();
-        apart(|| drop(client));
-    }
-}
-
-/// Does what waits in a runtime: beside this thread, if that drives another one.
-fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    if tokio::runtime::Handle::try_current().is_err() {
-        return work();
-    }
-    let done = std::thread::scope(|scope| scope.spawn(work).join());
-    done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-}
-
 /// A connection that is made anew when it broke.
 struct Link {
     access: Arc<Access>,
@@ -253,7 +224,7 @@ impl Link {
     fn run<T: Send>(
         &mut self,
         what: &'static str,
-        work: impl FnOnce(&mut Client) -> std::result::Result<T, postgres::Error> + Send,
+        work: impl FnOnce(&mut Client, &mut Statements) -> std::result::Result<T, postgres::Error> + Send,
     ) -> Result<T> {
         let client = match &mut self.client {
             Some(client) if self.is_frozen || !client.is_closed() => client,
@@ -271,19 +242,21 @@ impl Link {
         &mut self,
         what: &'static str,
         durable: bool,
-        work: impl FnOnce(&mut Transaction<'_>) -> std::result::Result<T, postgres::Error> + Send,
+        work: impl FnOnce(&mut Asking<'_, Transaction<'_>>) -> std::result::Result<T, postgres::Error> + Send,
     ) -> Result<T> {
         let term = self.access.term.load(Ordering::Relaxed);
-        let done = self.run(what, |client| {
+        let done = self.run(what, |client, statements| {
             let mut transaction = client.transaction()?;
-            // Whatever the server's default is, what is acknowledged is on its disk. The row is locked against a new term.
-            let commit = if durable { "on" } else { "off" };
-            transaction.batch_execute(&format!("SET LOCAL synchronous_commit = {commit}"))?;
+            if !durable {
+                transaction.batch_execute("SET LOCAL synchronous_commit = off")?;
+            }
+            let mut asking = Asking { client: &mut transaction, statements };
+            // The row is locked against a new term.
             let mine = "SELECT value FROM longhaul.marks WHERE name = 'term' AND value = $1 FOR SHARE";
-            if transaction.query_opt(mine, &[&term])?.is_none() {
+            if asking.query(mine, &[&term])?.is_empty() {
                 return Ok(None);
             }
-            let value = work(&mut transaction)?;
+            let value = work(&mut asking)?;
             transaction.commit()?;
             Ok(Some(value))
         })?;
@@ -297,7 +270,7 @@ impl Link {
         with: &[&(dyn ToSql + Sync)],
         row: impl Fn(&Row) -> std::result::Result<T, postgres::Error> + Send,
     ) -> Result<Vec<T>> {
-        self.run(what, |client| client.query(query, with)?.iter().map(row).collect())
+        self.run(what, |client, statements| Asking { client, statements }.query(query, with)?.iter().map(row).collect())
     }
 
     /// Bytes of tables with their indexes.

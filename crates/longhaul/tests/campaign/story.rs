@@ -19,7 +19,7 @@ use crate::rest::Rest;
 use crate::skew;
 use crate::tree::{assert_same, left_behind};
 use crate::volatile::{Disk, formatted_of};
-use crate::world::World;
+use crate::world::{World, wait_for};
 use crate::{Draw, is_missing};
 
 /// The narrowest link, of which 80 % are given: a story's data take some seconds.
@@ -141,6 +141,12 @@ impl Story {
                 assert!(state["state"] == "cancelled" && wanted.cancelled != Sure::No, "{state:#}");
             }
         }
+        // What was cancelled may land what is in flight.
+        wait_for("all sessions to end", || {
+            let told = answered(&self.rest, "/agents");
+            let agents = told.as_array().expect("a list");
+            agents.iter().all(|agent| agent["sessions"].as_array().is_none_or(Vec::is_empty)).then_some(())
+        });
         assert_eq!(self.fleet.stop_controller().code(), Some(0));
         let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));
         command

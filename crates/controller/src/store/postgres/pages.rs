@@ -1,15 +1,12 @@
 //! The file ledger's tables.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-
 use postgres::types::ToSql;
-use postgres::{Row, Statement, Transaction};
+use postgres::{Row, Transaction};
 
 use super::super::error::Result;
 use super::super::rows::{Change, DigestsRow, Durable, FailedRow, NamesRow, PageRows, StatesRow};
 use super::super::{PageCounts, PageId};
-use super::{Link, signed, small, whole};
+use super::{Asking, Link, signed, small, whole};
 
 pub(super) const TABLES: &str = "
     CREATE TABLE longhaul.names (transfer BIGINT, page BIGINT, files BIGINT NOT NULL, sum BIGINT NOT NULL,
@@ -36,8 +33,7 @@ impl PageRows for Link {
 
     fn apply(&mut self, changes: &[Change], durable: Durable) -> Result<()> {
         self.transact("write the file ledger", durable == Durable::Now, |transaction| {
-            let mut writing = Writing { transaction, prepared: BTreeMap::new() };
-            changes.iter().try_for_each(|change| apply(&mut writing, change))
+            changes.iter().try_for_each(|change| apply(transaction, change))
         })
     }
 
@@ -172,24 +168,8 @@ impl PageRows for Link {
     }
 }
 
-/// A transaction, and the statements that it prepared: each kind of change once, however many there are.
-struct Writing<'a, 'b> {
-    transaction: &'a mut Transaction<'b>,
-    prepared: BTreeMap<&'static str, Statement>,
-}
-
-impl Writing<'_, '_> {
-    fn execute(&mut self, statement: &'static str, with: &[&(dyn ToSql + Sync)]) -> Rows<()> {
-        let prepared = match self.prepared.entry(statement) {
-            Entry::Occupied(there) => there.into_mut(),
-            Entry::Vacant(free) => free.insert(self.transaction.prepare(statement)?),
-        };
-        self.transaction.execute(prepared, with).map(drop)
-    }
-}
-
-fn apply(to: &mut Writing<'_, '_>, change: &Change) -> Rows<()> {
-    match change {
+fn apply(to: &mut Asking<'_, Transaction<'_>>, change: &Change) -> Rows<()> {
+    let done = match change {
         Change::Names(row) => {
             let (transfer, page, files) = (signed(row.transfer), i64::from(row.page), i64::from(row.files));
             let insert = "INSERT INTO longhaul.names VALUES ($1, $2, $3, $4, $5)";
@@ -229,7 +209,8 @@ fn apply(to: &mut Writing<'_, '_>, change: &Change) -> Rows<()> {
             let remove = "DELETE FROM longhaul.digests WHERE transfer = $1 AND leg = $2 AND page = $3";
             to.execute(remove, &[&transfer, &leg, &page])
         }
-    }
+    };
+    done.map(drop)
 }
 
 fn key(page: PageId) -> (i64, i64, i64) {

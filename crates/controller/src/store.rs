@@ -69,8 +69,10 @@ pub trait Store: Send + Sync {
     fn frozen(&self) -> Result<Frozen>;
 }
 
-/// Log and file ledger, each as it was at one moment. They fit together if nothing was written while they were taken.
+/// Log and file ledger, each as it was at one moment. They fit together if that is the same one, or nothing was written while they were taken.
 pub struct Frozen {
+    /// It is the same moment for both.
+    pub is_together: bool,
     /// The log.
     pub log: Box<dyn LogRows>,
     /// The file ledger.

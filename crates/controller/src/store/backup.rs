@@ -4,8 +4,8 @@
 //! Both are copied row by row from one moment, and each row's checksum is checked on the way. The archive is not copied: it may be lost.
 //!
 //! **What fits together.** Pages are put before the event that speaks of them is appended, and deleted after the event that ends their
-//! transfer. The log is looked at first, then the file ledger, and both again if the log has gone on in between: two files cannot be frozen at
-//! one moment, but this is what a crash at the second look would have left. So in a copy, as after a crash, the file ledger may be ahead of
+//! transfer. A server freezes both at one moment. Two files cannot be: the log is looked at first, then the file ledger, and both again if the
+//! log has gone on in between, which is what a crash at the second look would have left. So in a copy, as after a crash, the file ledger may be ahead of
 //! the log in two ways only: pages of a transfer that the log does not know (delete them, see
 //! [`LedgerReader::transfers`]), and files that are done of which the log has not counted the bytes yet
 //! (counts are read from the file ledger, not from the log).
@@ -57,7 +57,7 @@ pub fn backup(from: &Place, to: &Path) -> Result<Copied> {
 fn together(store: &dyn Store) -> Result<Frozen> {
     for _ in 0..TOGETHER_TRIES {
         let mut frozen = store.frozen()?;
-        if frozen.log.bounds()? == store.log()?.bounds()? {
+        if frozen.is_together || frozen.log.bounds()? == store.log()?.bounds()? {
             return Ok(frozen);
         }
     }
@@ -76,7 +76,7 @@ pub fn restore(from: &Path, into: &Place) -> Result<Copied> {
     if backup.log()?.is_restoring()? {
         return Err(StoreError::Restoring { place: backup.place().to_owned() });
     }
-    let Frozen { log, pages } = backup.frozen()?;
+    let Frozen { log, pages, .. } = backup.frozen()?;
     let Report { damaged, .. } = check(log, pages)?;
     match damaged.into_iter().next() {
         Some(damaged) => Err(damaged),

@@ -91,11 +91,15 @@ impl Server {
         Ok(Link { access: Arc::clone(&self.access), client, is_frozen: false })
     }
 
-    fn frozen_link(&self) -> Result<Link> {
+    /// A connection that sees one moment: that of a snapshot of another one, or now.
+    fn frozen_link(&self, snapshot: Option<&str>) -> Result<Link> {
         let mut link = Link { is_frozen: true, ..self.link()? };
-        // The first query takes the snapshot; the transaction alone does not.
+        let moment = snapshot.map_or_else(String::new, |id| format!("SET TRANSACTION SNAPSHOT '{id}';"));
         link.run("freeze the database", |client, _| {
-            client.batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT count(*) FROM longhaul.marks")
+            // The first query takes the snapshot; the transaction alone does not.
+            client.batch_execute(&format!(
+                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {moment} SELECT count(*) FROM longhaul.marks"
+            ))
         })?;
         Ok(link)
     }
@@ -119,7 +123,12 @@ impl Store for Server {
     }
 
     fn frozen(&self) -> Result<Frozen> {
-        Ok(Frozen { log: Box::new(self.frozen_link()?), pages: Box::new(self.frozen_link()?) })
+        // A busy controller appends more often than connections can be made: the second has the first one's snapshot, not a later one.
+        let mut log = self.frozen_link(None)?;
+        let query = "SELECT pg_export_snapshot()";
+        let shared = log.list("freeze the database", query, &[], |row| row.try_get::<_, String>(0))?;
+        let pages = self.frozen_link(shared.first().map(String::as_str))?;
+        Ok(Frozen { is_together: true, log: Box::new(log), pages: Box::new(pages) })
     }
 }
 

@@ -170,7 +170,8 @@ impl Store for Directory {
 
     fn frozen(&self) -> Result<Frozen> {
         let log = self.connect(Kind::Log)?.freeze()?;
-        Ok(Frozen { log: Box::new(log), pages: Box::new(self.connect(Kind::Files)?.freeze()?) })
+        let pages = self.connect(Kind::Files)?.freeze()?;
+        Ok(Frozen { is_together: false, log: Box::new(log), pages: Box::new(pages) })
     }
 }
 

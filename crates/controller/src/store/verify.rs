@@ -34,7 +34,7 @@ pub struct Report {
 /// # Errors
 /// When the database refuses; what is damaged is in the report.
 pub fn verify(store: &dyn Store) -> Result<Report> {
-    let Frozen { log, pages } = store.frozen()?;
+    let Frozen { log, pages, .. } = store.frozen()?;
     check(log, pages)
 }
 

@@ -1,14 +1,15 @@
 //! Copies of log and file ledger while the controller works, and back.
 //!
-//! A backup is a directory with `log.sqlite` and `files.sqlite`, whatever database the store is in: it can be restored into either.
-//! Both are copied row by row from one moment, and each row's checksum is checked on the way. The archive is not copied: it may be lost.
+//! A backup is a directory with `log.sqlite` and `files.sqlite`, whatever database the store is in: it can be restored
+//! into either. Both are copied row by row from one moment, and each row's checksum is checked on the way. The archive
+//! is not copied: it may be lost.
 //!
-//! **What fits together.** Pages are put before the event that speaks of them is appended, and deleted after the event that ends their
-//! transfer. A server freezes both at one moment. Two files cannot be: the log is looked at first, then the file ledger, and both again if the
-//! log has gone on in between, which is what a crash at the second look would have left. So in a copy, as after a crash, the file ledger may be ahead of
-//! the log in two ways only: pages of a transfer that the log does not know (delete them, see
-//! [`LedgerReader::transfers`]), and files that are done of which the log has not counted the bytes yet
-//! (counts are read from the file ledger, not from the log).
+//! **What fits together.** Pages are put before the event that speaks of them is appended, and deleted after the
+//! event that ends their transfer. A server freezes both at one moment. Two files cannot be: the log is looked at
+//! first, then the file ledger, and both again if the log has gone on in between, which is what a crash at the second
+//! look would have left. So in a copy, as after a crash, the file ledger may be ahead of the log in two ways only:
+//! pages of a transfer that the log does not know (delete them, see [`LedgerReader::transfers`]), and files that are
+//! done of which the log has not counted the bytes yet (counts are read from the file ledger, not from the log).
 
 use std::path::Path;
 

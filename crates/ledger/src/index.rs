@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Leg, Moment, State, Transfer, TransferId};
+use crate::{Leg, Moment, Session, State, Transfer, TransferId};
 
 /// The order of work in a class: urgency, deadline, what is nearly finished, age.
 pub(crate) type Rank = (Reverse<u8>, Moment, u8, TransferId);
@@ -51,8 +51,18 @@ pub(crate) struct Index {
     pub(crate) ended: BTreeSet<(Moment, TransferId)>,
     /// Idempotency keys, by when they were used.
     pub(crate) keys: BTreeSet<(Moment, (String, String))>,
+    /// What hosts are busy with; of those that are.
+    pub(crate) busy: BTreeMap<String, Busy>,
     /// What is in the above for each transfer.
     entries: BTreeMap<TransferId, Vec<Entry>>,
+}
+
+/// What the sessions of a host take of it. A session within one host takes twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Busy {
+    pub(crate) sessions: u32,
+    /// Of all sessions.
+    pub(crate) streams: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +89,29 @@ impl Index {
         for (id, transfer) in &state.transfers {
             index.set(*id, entries(state, *id, transfer));
         }
+        state.sessions.values().for_each(|session| index.session_began(session));
         index
+    }
+
+    /// Counts a session at its hosts.
+    pub(crate) fn session_began(&mut self, session: &Session) {
+        for host in [&session.from, &session.to] {
+            let busy = self.busy.entry(host.clone()).or_default();
+            busy.sessions += 1;
+            busy.streams += u64::from(session.streams);
+        }
+    }
+
+    /// Counts it no more.
+    pub(crate) fn session_ended(&mut self, session: &Session) {
+        for host in [&session.from, &session.to] {
+            let busy = self.busy.get_mut(host).expect("it was counted when it began");
+            busy.sessions -= 1;
+            busy.streams -= u64::from(session.streams);
+            if busy.sessions == 0 {
+                self.busy.remove(host);
+            }
+        }
     }
 
     fn set(&mut self, id: TransferId, entries: Vec<Entry>) {

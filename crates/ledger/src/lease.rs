@@ -8,9 +8,12 @@
 //!
 //! Pure: time is an argument, in ms of a clock that does not go back.
 
+mod resources;
+
 use std::collections::BTreeMap;
 
 use crate::rates::Rates;
+use resources::{Number, Resources};
 
 /// How long a lease lasts, ms.
 pub const LENGTH_MS: u64 = 30_000;
@@ -60,9 +63,9 @@ impl Lease {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Session {
     /// What it draws on, of the planning before and of the last.
-    uses: Vec<String>,
+    uses: Vec<Number>,
     /// What it drew on before, as long as it may still send over that.
-    left: Vec<String>,
+    left: Vec<Number>,
     /// What it is to have.
     target: u64,
     acknowledged: Option<Lease>,
@@ -79,8 +82,8 @@ impl Session {
     }
 
     /// All that it may be sending over, each once.
-    fn draws_on(&self) -> impl Iterator<Item = &String> {
-        self.uses.iter().chain(self.left.iter().filter(|name| !self.uses.contains(name)))
+    fn draws_on(&self) -> impl Iterator<Item = Number> {
+        self.uses.iter().chain(self.left.iter().filter(|of| !self.uses.contains(of))).copied()
     }
 
     /// The lease that it was told last.
@@ -93,7 +96,7 @@ impl Session {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leases {
     sessions: BTreeMap<u64, Session>,
-    capacities: BTreeMap<String, u64>,
+    resources: Resources,
 }
 
 impl Leases {
@@ -129,18 +132,20 @@ impl Leases {
 
     /// Takes new rates. Sessions that they do not name are to have nothing.
     pub fn aim(&mut self, rates: &Rates) {
-        self.capacities.clone_from(&rates.capacities);
+        let mut carried = self.resources.renew(&rates.capacities);
         for (id, of) in &mut self.sessions {
+            of.uses.iter_mut().chain(&mut of.left).for_each(|number| *number = carried.number(*number));
             let Some(rated) = rates.sessions.get(id) else {
                 of.target = 0;
                 continue;
             };
             of.target = rated.rate_bps;
-            if of.uses != rated.uses {
+            let uses: Vec<Number> = rated.uses.iter().map(|name| carried.of(name)).collect();
+            if of.uses != uses {
                 of.left.append(&mut of.uses);
-                of.left.sort();
+                of.left.sort_unstable();
                 of.left.dedup();
-                of.uses.clone_from(&rated.uses);
+                of.uses = uses;
             }
         }
     }
@@ -176,7 +181,7 @@ impl Leases {
         let mut grants = Vec::new();
         let mut rises = Vec::new();
         for (id, of) in &mut self.sessions {
-            if of.underway.len() >= UNDERWAY_MAX || !reached(*id) {
+            if of.underway.len() >= UNDERWAY_MAX {
                 continue;
             }
             if of.held(now) == 0 {
@@ -191,13 +196,17 @@ impl Leases {
             // One that moved tells with its acknowledgement that it has left what it drew on before.
             let moved = !of.left.is_empty() && of.underway.is_empty();
             let is_due = moved || told.is_none_or(|lease| now.saturating_sub(lease.sent) >= RENEW_MS);
-            if of.target < rate && (is_due || differs(of.target, rate)) {
-                grants.push(of.send(*id, of.target, now, &mut generation));
-            } else if of.target > rate && (is_due || differs(of.target, rate)) {
-                rises.push((*id, rate, is_due));
-            } else if is_due {
-                grants.push(of.send(*id, rate, now, &mut generation));
+            if !(is_due || differs(of.target, rate)) || !reached(*id) {
+                continue;
             }
+            if of.target > rate {
+                rises.push((*id, rate, is_due));
+            } else {
+                grants.push(of.send(*id, of.target, now, &mut generation));
+            }
+        }
+        if rises.is_empty() {
+            return grants;
         }
         // Those with least of what they are to have come first.
         rises
@@ -206,9 +215,8 @@ impl Leases {
         for (id, rate, is_due) in rises {
             let of = &self.sessions[&id];
             let held = of.held(now);
-            let free = of.draws_on().map(|name| {
-                let capacity = self.capacities.get(name).copied().unwrap_or(0);
-                capacity.saturating_sub(used.get(name).copied().unwrap_or(0).saturating_sub(held))
+            let free = of.draws_on().map(|number| {
+                self.resources.capacity(number).saturating_sub(used[number.index()].saturating_sub(held))
             });
             let may = free.fold(of.target, u64::min);
             let is_worth_it = may == of.target || may > rate.saturating_add(of.target / 100 * PART_PERCENT);
@@ -219,8 +227,8 @@ impl Leases {
                 }
                 continue;
             }
-            for name in of.draws_on() {
-                let of = used.entry(name.clone()).or_default();
+            for number in of.draws_on() {
+                let of = &mut used[number.index()];
                 *of = of.saturating_sub(held).saturating_add(may.max(held));
             }
             let of = self.sessions.get_mut(&id).expect("it is one of them");
@@ -230,12 +238,12 @@ impl Leases {
     }
 
     /// What may be sent at most over each resource.
-    fn used(&self, now: u64) -> BTreeMap<String, u64> {
-        let mut used: BTreeMap<String, u64> = BTreeMap::new();
+    fn used(&self, now: u64) -> Vec<u64> {
+        let mut used = vec![0_u64; self.resources.len()];
         for of in self.sessions.values() {
             let held = of.held(now);
-            for name in of.draws_on() {
-                let used = used.entry(name.clone()).or_default();
+            for number in of.draws_on() {
+                let used = &mut used[number.index()];
                 *used = used.saturating_add(held);
             }
         }
@@ -245,8 +253,7 @@ impl Leases {
     /// What may be sent at most over a resource, b/s of IP packets.
     #[must_use]
     pub fn used_bps(&self, resource: &str, now: u64) -> u64 {
-        let over = |of: &&Session| of.draws_on().any(|name| name == resource);
-        self.sessions.values().filter(over).map(|of| of.held(now)).fold(0, u64::saturating_add)
+        self.resources.find(resource).map_or(0, |number| self.used(now)[number.index()])
     }
 }
 

@@ -11,6 +11,7 @@ mod shortfall;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::bookings::Resource as Beside;
@@ -87,7 +88,7 @@ pub struct Rated {
     /// In b/s of IP packets; 0 if no path leads there.
     pub rate_bps: u64,
     /// The names of the resources that it draws on.
-    pub uses: Vec<String>,
+    pub uses: Vec<Arc<str>>,
     /// The links of its path.
     pub links: Vec<(LinkIndex, Way)>,
 }
@@ -98,7 +99,7 @@ pub struct Rates {
     /// By session.
     pub sessions: BTreeMap<u64, Rated>,
     /// How far each resource may be filled, in b/s, by its name.
-    pub capacities: BTreeMap<String, u64>,
+    pub capacities: BTreeMap<Arc<str>, u64>,
 }
 
 impl Situation<'_> {
@@ -273,6 +274,8 @@ impl Rates {
     #[must_use]
     pub fn from_outcome(outcome: &Outcome<'_>, sessions: &[Asked]) -> Rates {
         let setup = &outcome.setup;
+        // One text for all sessions on a resource.
+        let names: Vec<Arc<str>> = setup.resources.iter().map(|of| of.name.as_str().into()).collect();
         let rated = |flow: usize| {
             let Some(number) = setup.number(flow) else { return Rated::default() };
             let tunnel = setup.problem.tunnels_of(number).start;
@@ -281,13 +284,13 @@ impl Rates {
             let way = |edge: &usize| (edge / 2, if edge.is_multiple_of(2) { Way::Forward } else { Way::Backward });
             Rated {
                 rate_bps: outcome.rate(flow),
-                uses: uses.map(|of| setup.resources[*of as usize].name.clone()).collect(),
+                uses: uses.map(|of| names[*of as usize].clone()).collect(),
                 links: links.iter().map(way).collect(),
             }
         };
         let by_session = sessions.iter().enumerate().map(|(flow, asked)| (asked.session, rated(flow)));
-        let capacity = |of: &plan::allot::Resource| (of.name.clone(), of.capacity);
-        Rates { sessions: by_session.collect(), capacities: setup.resources.iter().map(capacity).collect() }
+        let capacities = setup.resources.iter().map(|of| of.capacity);
+        Rates { sessions: by_session.collect(), capacities: names.iter().cloned().zip(capacities).collect() }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Readers, by the clock: a request is due at its time whether the one before was answered or not, and its time counts from then.
+//! Readers, by the clock: a request is due at its time, which is drawn, whether the one before was answered or not, and its time counts from then.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(crate) async fn run(options: &Options) -> Value {
             let mut times: BTreeMap<&str, Times> = BTreeMap::new();
             let mut refused = 0;
             for number in numbers {
-                let due = begin + Duration::from_secs_f64(number as f64 / rate as f64);
+                let due = begin + Duration::from_secs_f64(at(number) / rate as f64);
                 tokio::time::sleep_until(due.into()).await;
                 let reply = client.get(&known.path(what(number), number)).await.expect("the controller answers");
                 // What ended long ago may be forgotten meanwhile; nothing else may go wrong.
@@ -89,8 +89,17 @@ pub(crate) async fn run(options: &Options) -> Value {
     json!({ "all": all.told(), "by_kind": told, "not_200": refused })
 }
 
+/// When a read is due, in the time from one to the next: somewhere in a part of its own, as people come.
+fn at(number: u64) -> f64 {
+    // Multiples of the golden ratio are spread evenly, however many there are.
+    const GOLDEN: f64 = 0.618_033_988_749_894_9;
+    number as f64 + (number as f64 * GOLDEN).fract()
+}
+
+/// What is asked for: each turn begins a place later than the one before, so that none keeps step with the controller.
 fn what(number: u64) -> &'static str {
-    TURN[(number % TURN.len() as u64) as usize]
+    let all = TURN.len() as u64;
+    TURN[((number + number / all) % all) as usize]
 }
 
 /// What there is to ask for.

@@ -60,7 +60,7 @@ fn marks(core: &Core, world: &World) -> BTreeMap<usize, Vec<ClassMark>> {
         let Some(class) = mark.class else { continue };
         let mut add = |name: String, resource: String| {
             // Not before the first planning.
-            let Some(mark_bps) = capacities.get(&resource).copied() else { return };
+            let Some(mark_bps) = capacities.get(resource.as_str()).copied() else { return };
             let allocated_bps = loads.get(resource.as_str()).map_or(0, |load| load.allocated_bps);
             marks.entry(class).or_default().push(ClassMark { name, mark_bps, allocated_bps });
         };

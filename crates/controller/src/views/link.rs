@@ -138,11 +138,11 @@ fn fillable(core: &Core, of: &Direction) -> Option<u64> {
     let capacities = &core.planned.rates.capacities;
     let all = |mark: &&Mark| mark.class.is_none() && mark.ways.contains(&(of.link, of.way));
     let marks = core.world.iter().flat_map(|world| world.shares.marks.iter().filter(all));
-    let of_marks = marks.filter_map(|mark| capacities.get(&mark_resource(mark, &of.resource)));
+    let of_marks = marks.filter_map(|mark| capacities.get(mark_resource(mark, &of.resource).as_str()));
     let beside = booked(core, of.link, of.way).map(|left| left.rate.bps());
     let link = core.world.as_ref().and_then(|world| world.network.links.get(of.link));
-    let of_limit = link.and_then(|link| capacities.get(&ledger::rates::limit_on(&link.name, of.way)));
-    capacities.get(&of.resource).into_iter().chain(of_marks).chain(of_limit).copied().chain(beside).min()
+    let of_limit = link.and_then(|link| capacities.get(ledger::rates::limit_on(&link.name, of.way).as_str()));
+    capacities.get(of.resource.as_str()).into_iter().chain(of_marks).chain(of_limit).copied().chain(beside).min()
 }
 
 /// What bookings left of a direction at the last planning; `None` if nothing is booked of it.

@@ -14,24 +14,25 @@ pub(crate) struct Loads<'a> {
 struct Load {
     sessions: u32,
     sessions_max: u32,
-    streams: u32,
+    streams: u64,
     streams_max: u32,
 }
 
 impl<'a> Loads<'a> {
     /// Of the hosts whose agents are connected.
     pub(crate) fn of(state: &'a State, seen: &'a Seen) -> Loads<'a> {
-        let idle = |agent: &AgentSeen| Load {
-            // Each session needs a stream.
-            sessions_max: agent.sessions_max.min(agent.streams_max),
-            streams_max: agent.streams_max,
-            ..Load::default()
+        let load = |(host, agent): (&'a String, &AgentSeen)| {
+            let busy = state.index.busy.get(host).copied().unwrap_or_default();
+            let load = Load {
+                sessions: busy.sessions,
+                // Each session needs a stream.
+                sessions_max: agent.sessions_max.min(agent.streams_max),
+                streams: busy.streams,
+                streams_max: agent.streams_max,
+            };
+            (host.as_str(), load)
         };
-        let mut loads = Loads { hosts: seen.agents.iter().map(|(host, agent)| (host.as_str(), idle(agent))).collect() };
-        for session in state.sessions.values() {
-            loads.add(&session.from, &session.to, session.streams);
-        }
-        loads
+        Loads { hosts: seen.agents.iter().map(load).collect() }
     }
 
     /// Counts a session.
@@ -39,7 +40,7 @@ impl<'a> Loads<'a> {
         for host in [from, to] {
             if let Some(load) = self.hosts.get_mut(host) {
                 load.sessions += 1;
-                load.streams = load.streams.saturating_add(streams);
+                load.streams += u64::from(streams);
             }
         }
     }
@@ -47,7 +48,7 @@ impl<'a> Loads<'a> {
     /// Sessions that a host may have beside those it has.
     pub(crate) fn room(&self, host: &str) -> u32 {
         let load = self.load(host);
-        if load.streams >= load.streams_max { 0 } else { load.sessions_max.saturating_sub(load.sessions) }
+        if load.streams >= u64::from(load.streams_max) { 0 } else { load.sessions_max.saturating_sub(load.sessions) }
     }
 
     /// How full it is, in thousandths.
@@ -61,7 +62,7 @@ impl<'a> Loads<'a> {
     pub(crate) fn streams(&self, host: &str) -> u32 {
         let load = self.load(host);
         let each = (load.streams_max / load.sessions_max.max(1) / 2).max(1);
-        let free = load.streams_max.saturating_sub(load.streams);
+        let free = u64::from(load.streams_max).saturating_sub(load.streams) as u32;
         let later = load.sessions_max.saturating_sub(load.sessions).saturating_sub(1);
         let not_kept = free.saturating_sub(each.saturating_mul(later));
         not_kept.min(each.max(free / 4)).max(1)

@@ -24,15 +24,16 @@ const PARTS: u64 = 1 << 32;
 
 pub(super) fn starts(state: &State, seen: &Seen, now: Moment, found: &mut Vec<Action>) {
     let loads = Loads::of(state, seen);
-    if !seen.agents.keys().any(|host| loads.room(host) > 0) {
+    let with_room = with_room(state, &loads);
+    if with_room.is_empty() {
         return;
     }
     let next = state.next_session.0;
-    let mut placing = Placing { state, seen, now, loads, next, most: 0, extra: BTreeMap::new() };
-    placing.most = STARTS_MAX.min(SESSIONS_MAX.saturating_sub(state.sessions.len()));
-    let mut classes = Classes::of(state);
+    let most = STARTS_MAX.min(SESSIONS_MAX.saturating_sub(state.sessions.len()));
+    let mut placing = Placing { state, seen, now, loads, next, extra: BTreeMap::new() };
+    let mut classes = Classes::of(state, &with_room);
     let mut started = 0;
-    while started < placing.most {
+    while started < most {
         let Some((class, number)) = classes.next() else { return };
         let lane = &mut classes.lanes[number];
         let Some((_, leg)) = lane.candidate() else { continue };
@@ -51,6 +52,13 @@ pub(super) fn starts(state: &State, seen: &Seen, now: Moment, found: &mut Vec<Ac
             Placed::Full => {}
         }
     }
+}
+
+/// The endpoints of which some host has room. Where many lanes wait for few hosts nearly all are passed over by this alone.
+fn with_room<'a>(state: &'a State, loads: &Loads<'_>) -> BTreeSet<&'a str> {
+    let has_room = |hosts: &BTreeSet<String>| hosts.iter().any(|host| loads.room(host) > 0);
+    let endpoints = state.endpoints.iter().filter(|(_, endpoint)| has_room(&endpoint.hosts));
+    endpoints.map(|(name, _)| name.as_str()).collect()
 }
 
 /// What came of an attempt to start a session for a leg.
@@ -102,10 +110,15 @@ impl Turn {
 }
 
 impl<'a> Classes<'a> {
-    fn of(state: &'a State) -> Classes<'a> {
+    /// Those with lanes of which both ends have room.
+    fn of(state: &'a State, with_room: &BTreeSet<&str>) -> Classes<'a> {
         let sessions = sessions_by_class(state);
         let mut classes = Classes { lanes: Vec::new(), turns: BTreeSet::new(), of: BTreeMap::new() };
-        for (Lane { class, .. }, legs) in &state.index.runnable {
+        let has_room = |endpoint: &String| with_room.contains(endpoint.as_str());
+        for (Lane { class, from, to }, legs) in &state.index.runnable {
+            if !has_room(to) || !from.iter().any(has_room) {
+                continue;
+            }
             let known = state.shares.as_ref().and_then(|shares| shares.classes.get(class));
             let (weight, tier) = known.map_or((1, 0), |class| (u64::from(class.weight.max(1)), class.tier));
             let number = classes.lanes.len();
@@ -153,7 +166,6 @@ struct Placing<'a> {
     now: Moment,
     loads: Loads<'a>,
     next: u64,
-    most: usize,
     /// What was started in this call, by leg.
     extra: BTreeMap<LegId, Extra<'a>>,
 }

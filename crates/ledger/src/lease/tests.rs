@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -59,6 +61,8 @@ struct World {
     generation: u64,
     agents: Vec<Agent>,
     uses: Vec<u8>,
+    /// Of the last planning.
+    capacities: BTreeMap<Arc<str>, u64>,
     /// What may have been sent over each resource at the last look.
     used: Vec<u64>,
     delays: u64,
@@ -70,18 +74,19 @@ impl World {
         (0..sessions as u64).for_each(|session| leases.begin(session));
         let agents = vec![Agent { connected: true, ..Agent::default() }; sessions];
         let uses = (0..sessions).map(|n| 1 + (n % 7) as u8).collect();
-        World { now: 0, leases, generation: 0, agents, uses, used: vec![0; RESOURCES.len()], delays: 1 }
+        let used = vec![0; RESOURCES.len()];
+        World { now: 0, leases, generation: 0, agents, uses, capacities: BTreeMap::new(), used, delays: 1 }
     }
 
-    fn names(&self, of: usize) -> Vec<String> {
+    fn names(&self, of: usize) -> Vec<Arc<str>> {
         let on = |bit: &usize| self.uses[of] & (1 << bit) != 0;
-        (0..RESOURCES.len()).filter(on).map(|bit| RESOURCES[bit].to_owned()).collect()
+        (0..RESOURCES.len()).filter(on).map(|bit| RESOURCES[bit].into()).collect()
     }
 
     fn aim(&mut self, shares: &[u64], capacities: &[u64]) {
         let mut rates = Rates::default();
         for (name, capacity) in RESOURCES.iter().zip(capacities) {
-            rates.capacities.insert((*name).to_owned(), *capacity);
+            rates.capacities.insert((*name).into(), *capacity);
         }
         for (session, share) in shares.iter().enumerate() {
             let uses = self.names(session);
@@ -91,6 +96,7 @@ impl World {
             rates.sessions.insert(session as u64, rated);
         }
         self.leases.aim(&rates);
+        self.capacities = rates.capacities;
     }
 
     fn delay(&mut self) -> u64 {
@@ -164,7 +170,7 @@ impl World {
             let sent: u64 = (0..self.agents.len()).filter(over).map(|of| self.agents[of].rate(self.now)).sum();
             let used = self.leases.used_bps(name, self.now);
             prop_assert!(sent <= used, "{name} carries {sent}, thought were {used}");
-            let may = self.leases.capacities.get(*name).copied().unwrap_or(0);
+            let may = self.capacities.get(*name).copied().unwrap_or(0);
             prop_assert!(used <= may.max(self.used[bit]), "{name}: {used} of {may}, before {}", self.used[bit]);
             self.used[bit] = used;
         }
@@ -185,7 +191,7 @@ proptest! {
                 Happens::Move(of, uses) => {
                     if world.agents[of].rate(world.now) == 0 && world.leases.held_bps(of as u64, world.now) == 0 {
                         world.uses[of] = uses;
-                        world.leases.aim(&Rates { capacities: world.leases.capacities.clone(), ..Rates::default() });
+                        world.leases.aim(&Rates { capacities: world.capacities.clone(), ..Rates::default() });
                     }
                 }
                 Happens::Lose(of) => world.lose(of),
@@ -212,10 +218,10 @@ proptest! {
 }
 
 fn rates(of: &[(u64, u64)], capacity: u64) -> Rates {
-    let rated = |rate_bps| Rated { rate_bps, uses: vec!["a".to_owned()], links: Vec::new() };
+    let rated = |rate_bps| Rated { rate_bps, uses: vec!["a".into()], links: Vec::new() };
     Rates {
         sessions: of.iter().map(|(session, rate)| (*session, rated(*rate))).collect(),
-        capacities: [("a".to_owned(), capacity)].into(),
+        capacities: [("a".into(), capacity)].into(),
     }
 }
 
@@ -236,10 +242,10 @@ fn an_increase_waits_for_the_decrease_it_lives_on_and_no_other() {
             },
         )
     };
-    let other = Rated { rate_bps: G, uses: vec!["b".to_owned()], links: Vec::new() };
+    let other = Rated { rate_bps: G, uses: vec!["b".into()], links: Vec::new() };
     let mut first = rates(&[(1, 10 * G)], 10 * G);
     first.sessions.insert(3, other.clone());
-    first.capacities.insert("b".to_owned(), 5 * G);
+    first.capacities.insert("b".into(), 5 * G);
     leases.aim(&first);
     for grant in step(&mut leases, 0) {
         leases.acknowledged(grant.session, grant.generation, 10);
@@ -247,7 +253,7 @@ fn an_increase_waits_for_the_decrease_it_lives_on_and_no_other() {
     assert_eq!(leases.in_force_bps(1, 20), Some(10 * G));
     let mut second = rates(&[(1, 4 * G), (2, 6 * G)], 10 * G);
     second.sessions.insert(3, Rated { rate_bps: 5 * G, ..other });
-    second.capacities.insert("b".to_owned(), 5 * G);
+    second.capacities.insert("b".into(), 5 * G);
     leases.aim(&second);
     let sent = step(&mut leases, 100);
     let told: Vec<(u64, u64)> = sent.iter().map(|grant| (grant.session, grant.rate_bps)).collect();

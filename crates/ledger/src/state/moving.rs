@@ -77,6 +77,7 @@ impl State {
         leg.given += u64::from(session.files);
         leg.sessions.insert(id);
         self.take_up(&session);
+        self.index.session_began(&session);
         self.sessions.insert(id, session);
         self.next_session = SessionId(id.0 + 1);
         self.reindex(of);
@@ -129,6 +130,7 @@ impl State {
         self.session(id)?;
         self.used(at, id, outcome.bytes_sent);
         let session = self.sessions.remove(&id).expect("it was there");
+        self.index.session_ended(&session);
         let held = session.held();
         let sources = self.transfers[&session.transfer].all_sources();
         let meant = self.may_be_stopped(&session);

@@ -165,7 +165,7 @@ class Site:
                 connection.request(method, path, None if content is None else json.dumps(content), headers)
                 reply = connection.getresponse()
                 body = reply.read().decode()
-            except ConnectionError:
+            except (ConnectionError, ssl.SSLEOFError):
                 # Agents that come all at once from one address take its places for handshakes.
                 reply = None
             finally:

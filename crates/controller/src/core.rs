@@ -369,6 +369,8 @@ impl Core {
     }
 
     fn append(&mut self) -> Result<(), StoreError> {
+        // Files are given before the log says to whom: what only the file ledger knows is found at the next start.
+        self.stores.files.flush()?;
         if self.batch.is_empty() {
             return Ok(());
         }
@@ -403,6 +405,7 @@ impl Core {
         tracing::error!(error = text, "the store refuses to be written: nothing of this moment counts");
         *self.shared.trouble.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.clone());
         self.batch.clear();
+        self.stores.files.forget_unwritten();
         self.planned.keep_none();
         for reply in std::mem::take(&mut self.replies) {
             reply(Err(&text));

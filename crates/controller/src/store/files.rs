@@ -1,14 +1,15 @@
 //! The file ledger: pages of at most 10,000 files. Names and sizes are written once for a transfer; each leg has a state per file.
 //!
 //! A page is put with all its files open. [`FileLedger::take`] gives open files to a session, [`FileLedger::settle`] records what became
-//! of them, [`FileLedger::give_back`] opens them again. That files were given need not survive a crash of the machine, all else does.
-//! A file that is done stays done, whatever comes after.
+//! of them, [`FileLedger::give_back`] opens them again. That files were given need not survive a crash of the machine, all else does:
+//! it is gathered, and written by [`FileLedger::flush`], or before what is written at once. A file that is done stays done, whatever comes
+//! after.
 
 mod cache;
 mod page;
 mod read;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cache::Cache;
@@ -39,6 +40,8 @@ pub const DIGEST_ROWS_MAX: u32 = 32;
 pub const LIST_MAX: u32 = 10_000;
 /// What cached pages take in memory at most, bytes.
 pub const CACHE_BYTES: usize = 64 << 20;
+/// Pages that wait to be written at most.
+const LATER_MAX: usize = 1_024;
 /// Pages that one transaction removes, so that others need not wait long.
 const REMOVE_BATCH: u32 = 100;
 /// Pages that one transaction opens again after a restart.
@@ -245,7 +248,22 @@ impl FileLedger {
         Ok(())
     }
 
-    /// Gives at most `most` open files of a page, marked so. Survives a crash of the process, perhaps not one of the machine.
+    /// Writes that files were given, or given back, since the last time. Survives a crash of the process, perhaps not one of the machine.
+    ///
+    /// # Errors
+    /// When the database refuses: then it is still to be written.
+    pub fn flush(&mut self) -> Result<()> {
+        self.reader.flush()
+    }
+
+    /// Drops what is to be written: none of it happened. What is in memory is read again, as after an error it may be unknown what was
+    /// written.
+    pub fn forget_unwritten(&mut self) {
+        self.reader.later.clear();
+        self.reader.cache.clear();
+    }
+
+    /// Gives at most `most` open files of a page, marked so at the next [`FileLedger::flush`].
     ///
     /// # Errors
     /// When there is no such page, or the database refuses; then none was given.
@@ -277,7 +295,7 @@ impl FileLedger {
             return Ok(Vec::new());
         }
         open.iter().for_each(|number| states.set(*number, State::Given, names.size(*number)));
-        self.write(vec![(page, states)], Vec::new(), Durable::Later)?;
+        self.write_later(page, states)?;
         Ok(open.into_iter().map(|number| read::given(names, number)).collect())
     }
 
@@ -300,22 +318,22 @@ impl FileLedger {
         }
         self.place_digests(&mut changes)?;
         let states = pages.into_iter().map(|(id, (_, states))| (id, states)).collect();
-        self.write(states, changes, Durable::Now)?;
+        self.write(states, changes)?;
         Ok(settled)
     }
 
     /// Numbers the rows of digests, and puts together those of pages that have many.
     fn place_digests(&mut self, changes: &mut Vec<Change>) -> Result<()> {
-        let mut next: BTreeMap<PageId, u32> = BTreeMap::new();
+        let pages: BTreeSet<PageId> = changes.iter().filter_map(page_of_digests).collect();
+        let pages: Vec<PageId> = pages.into_iter().collect();
+        let counts = if pages.is_empty() { Vec::new() } else { self.reader.rows.digest_rows(&pages)? };
+        let mut next: BTreeMap<PageId, u32> = pages.into_iter().zip(counts).collect();
         let mut whole: BTreeMap<PageId, Vec<u8>> = BTreeMap::new();
         for change in changes.iter_mut() {
             let Change::Digests(row) = change else { continue };
-            let seq = match next.get(&row.page) {
-                Some(seq) => *seq,
-                None => self.reader.rows.digest_rows(row.page)?,
-            };
-            next.insert(row.page, seq + 1);
-            row.seq = seq;
+            let next = next.entry(row.page).or_default();
+            row.seq = *next;
+            *next += 1;
             *row = row.clone().sealed();
         }
         for (id, rows) in next.iter().filter(|(_, rows)| **rows > DIGEST_ROWS_MAX) {
@@ -367,9 +385,10 @@ impl FileLedger {
                 }
             }
         }
-        if opened > 0 {
-            let durable = if from == State::Failed { Durable::Now } else { Durable::Later };
-            self.write(vec![(page, states)], changes, durable)?;
+        match (opened, from) {
+            (0, _) => {}
+            (_, State::Failed) => self.write(vec![(page, states)], changes)?,
+            _ => self.write_later(page, states)?,
         }
         Ok(opened)
     }
@@ -379,6 +398,7 @@ impl FileLedger {
     /// # Errors
     /// When a page is damaged or the database refuses; what was opened until then stays open, and it may be called again.
     pub fn reset_given(&mut self, keep: &BTreeMap<PageId, Vec<u32>>) -> Result<u64> {
+        self.flush()?;
         let (mut after, mut opened) = (None, 0);
         // Each turn goes on after the last page, and there is an end to pages.
         loop {
@@ -395,7 +415,7 @@ impl FileLedger {
                 opened += back.len() as u64;
                 changed.extend((!back.is_empty()).then_some((id, states)));
             }
-            self.write(changed, Vec::new(), Durable::Now)?;
+            self.write(changed, Vec::new())?;
         }
     }
 
@@ -405,6 +425,7 @@ impl FileLedger {
     /// When the database refuses.
     pub fn delete(&mut self, transfer: u64) -> Result<u64> {
         self.reader.cache.drop_transfer(transfer);
+        self.reader.later.retain(|page, _| page.transfer != transfer);
         let mut removed = 0;
         // Each turn removes something, and there is an end to what there is.
         loop {
@@ -416,13 +437,15 @@ impl FileLedger {
         }
     }
 
-    /// Writes states and what else changes with them; the cache follows what was written.
-    fn write(&mut self, states: Vec<(PageId, States)>, mut changes: Vec<Change>, durable: Durable) -> Result<()> {
+    /// Writes states and what else changes with them, durably; the cache follows what was written.
+    fn write(&mut self, states: Vec<(PageId, States)>, mut changes: Vec<Change>) -> Result<()> {
+        // Apart, so that it stays known what is to be written if it is not known what was.
+        self.flush()?;
         changes.extend(states.iter().map(|(id, states)| states_row(*id, states)));
         if changes.is_empty() {
             return Ok(());
         }
-        if let Err(error) = self.reader.rows.apply(&changes, durable) {
+        if let Err(error) = self.reader.rows.apply(&changes, Durable::Now) {
             if matches!(error, StoreError::Lost { .. }) {
                 // Whether it was written is not known: the database will say.
                 self.reader.cache.clear();
@@ -430,6 +453,15 @@ impl FileLedger {
             return Err(error);
         }
         states.into_iter().for_each(|(id, states)| self.reader.cache.put_states(id, states));
+        Ok(())
+    }
+
+    /// States that are to be written with those of other pages.
+    fn write_later(&mut self, page: PageId, states: States) -> Result<()> {
+        if self.reader.later.len() >= LATER_MAX {
+            self.flush()?;
+        }
+        self.reader.later.insert(page, states);
         Ok(())
     }
 }
@@ -441,6 +473,14 @@ fn check_page(page: &NewPage) -> Result<()> {
     match i64::try_from(page.transfer) {
         Ok(_) => Ok(()),
         Err(_) => Err(StoreError::Limit { what: "transfers", found: page.transfer, most: i64::MAX as u64 }),
+    }
+}
+
+/// The page to which digests come.
+fn page_of_digests(change: &Change) -> Option<PageId> {
+    match change {
+        Change::Digests(row) => Some(row.page),
+        _ => None,
     }
 }
 

@@ -14,6 +14,7 @@ mod connection;
 mod log;
 mod pages;
 mod samples;
+mod write;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

@@ -146,8 +146,8 @@ pub trait PageRows: Send {
     fn states(&mut self, page: PageId) -> Result<Option<StatesRow>>;
     /// Digests of a page, in the order in which they came.
     fn digests(&mut self, page: PageId) -> Result<Vec<DigestsRow>>;
-    /// How many rows of digests a page has.
-    fn digest_rows(&mut self, page: PageId) -> Result<u32>;
+    /// How many rows of digests pages have, in the order of the pages.
+    fn digest_rows(&mut self, pages: &[PageId]) -> Result<Vec<u32>>;
     /// Failed files of a leg after this page and number, in order.
     fn failed(&mut self, transfer: u64, leg: u32, after: Option<(u32, u32)>, most: u32) -> Result<Vec<FailedRow>>;
     /// Counts of pages of a leg from this page on, in order; with `only_open` those with open files.

@@ -1,25 +1,28 @@
 //! The file ledger, to read.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::super::error::{Part, Result, StoreError};
-use super::super::rows::{DigestsRow, FailedRow, NamesRow, PageRows, StatesRow};
+use super::super::rows::{Change, DigestsRow, Durable, FailedRow, NamesRow, PageRows, StatesRow};
 use super::super::sum::Summed;
 use super::super::{PageCounts, PageId};
 use super::cache::Cache;
 use super::page::{Names, States, unpack_digests};
-use super::{FailedFile, FileRow, Given, LIST_MAX, State, index};
+use super::{FailedFile, FileRow, Given, LIST_MAX, State, index, states_row};
 
 /// The file ledger, to read. What it shows of files that others write may be as old as its cache: use the one of the
 /// [`FileLedger`](super::FileLedger) that writes, or one made for one answer.
 pub struct LedgerReader {
     pub(super) rows: Box<dyn PageRows>,
     pub(super) cache: Cache,
+    /// States that are to be written: newer than those of the database, and not in the cache.
+    pub(super) later: BTreeMap<PageId, States>,
 }
 
 impl LedgerReader {
     pub(super) fn new(rows: Box<dyn PageRows>, cache: Cache) -> LedgerReader {
-        LedgerReader { rows, cache }
+        LedgerReader { rows, cache, later: BTreeMap::new() }
     }
 
     /// Reads these rows, and keeps nothing in memory: what it shows is always what is there.
@@ -32,6 +35,7 @@ impl LedgerReader {
     /// # Errors
     /// When the database refuses.
     pub fn total(&mut self, transfer: u64, leg: u32) -> Result<(u32, PageCounts)> {
+        self.flush()?;
         self.rows.total(transfer, leg)
     }
 
@@ -40,6 +44,7 @@ impl LedgerReader {
     /// # Errors
     /// When the database refuses.
     pub fn pages(&mut self, transfer: u64, leg: u32, from: u32, most: u32) -> Result<Vec<(PageId, PageCounts)>> {
+        self.flush()?;
         self.rows.counts(transfer, leg, from, false, most.min(LIST_MAX))
     }
 
@@ -48,6 +53,7 @@ impl LedgerReader {
     /// # Errors
     /// When the database refuses.
     pub fn open_pages(&mut self, transfer: u64, leg: u32, from: u32, most: u32) -> Result<Vec<(PageId, PageCounts)>> {
+        self.flush()?;
         self.rows.counts(transfer, leg, from, true, most.min(LIST_MAX))
     }
 
@@ -107,7 +113,7 @@ impl LedgerReader {
     /// # Errors
     /// When something is damaged, or the database refuses.
     pub fn digests(&mut self, page: PageId) -> Result<Vec<(u32, Vec<u8>)>> {
-        let mut all = std::collections::BTreeMap::new();
+        let mut all = BTreeMap::new();
         for row in self.rows.digests(page)? {
             all.extend(self.digests_of(&row)?);
         }
@@ -165,6 +171,9 @@ impl LedgerReader {
     }
 
     pub(super) fn states_if_there(&mut self, id: PageId) -> Result<Option<States>> {
+        if let Some(states) = self.later.get(&id) {
+            return Ok(Some(states.clone()));
+        }
         if let Some(states) = self.cache.states(id) {
             return Ok(Some(states));
         }
@@ -172,6 +181,17 @@ impl LedgerReader {
         let states = self.states_of(&row)?;
         self.cache.put_states(id, states.clone());
         Ok(Some(states))
+    }
+
+    /// Writes what is to be written: the database counts what it has. On an error it is still to be written.
+    pub(super) fn flush(&mut self) -> Result<()> {
+        if self.later.is_empty() {
+            return Ok(());
+        }
+        let changes: Vec<Change> = self.later.iter().map(|(id, states)| states_row(*id, states)).collect();
+        self.rows.apply(&changes, Durable::Later)?;
+        std::mem::take(&mut self.later).into_iter().for_each(|(id, states)| self.cache.put_states(id, states));
+        Ok(())
     }
 
     fn names_of(&self, row: &NamesRow) -> Result<Names> {

@@ -1,12 +1,13 @@
 //! The file ledger's tables.
 
+use postgres::Row;
 use postgres::types::ToSql;
-use postgres::{Row, Transaction};
 
 use super::super::error::Result;
 use super::super::rows::{Change, DigestsRow, Durable, FailedRow, NamesRow, PageRows, StatesRow};
 use super::super::{PageCounts, PageId};
-use super::{Asking, Link, signed, small, whole};
+use super::write::{Keys, apply};
+use super::{Link, signed, small, whole};
 
 pub(super) const TABLES: &str = "
     CREATE TABLE longhaul.names (transfer BIGINT, page BIGINT, files BIGINT NOT NULL, sum BIGINT NOT NULL,
@@ -32,9 +33,7 @@ impl PageRows for Link {
     }
 
     fn apply(&mut self, changes: &[Change], durable: Durable) -> Result<()> {
-        self.transact("write the file ledger", durable == Durable::Now, |transaction| {
-            changes.iter().try_for_each(|change| apply(transaction, change))
-        })
+        self.transact("write the file ledger", durable == Durable::Now, |transaction| apply(transaction, changes))
     }
 
     fn names(&mut self, transfer: u64, page: u32) -> Result<Option<NamesRow>> {
@@ -57,11 +56,14 @@ impl PageRows for Link {
         })
     }
 
-    fn digest_rows(&mut self, page: PageId) -> Result<u32> {
-        let query = "SELECT count(*) FROM longhaul.digests WHERE transfer = $1 AND leg = $2 AND page = $3";
-        let (transfer, leg, page) = key(page);
-        let found = self.list("count digests", query, &[&transfer, &leg, &page], |row| small(row, 0))?;
-        Ok(found.first().copied().unwrap_or(0))
+    fn digest_rows(&mut self, pages: &[PageId]) -> Result<Vec<u32>> {
+        // By the index, one page after the other, whatever the planner thinks of the table's size.
+        let query = "SELECT (SELECT count(*) FROM longhaul.digests AS d
+                WHERE d.transfer = asked.transfer AND d.leg = asked.leg AND d.page = asked.page)
+            FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS asked (transfer, leg, page, number)
+            ORDER BY asked.number";
+        let keys = Keys::of(pages, |page| *page);
+        self.list("count digests", query, &keys.columns(), |row| small(row, 0))
     }
 
     fn failed(&mut self, transfer: u64, leg: u32, after: Option<(u32, u32)>, most: u32) -> Result<Vec<FailedRow>> {
@@ -166,51 +168,6 @@ impl PageRows for Link {
         // As of the log.
         Ok(Vec::new())
     }
-}
-
-fn apply(to: &mut Asking<'_, Transaction<'_>>, change: &Change) -> Rows<()> {
-    let done = match change {
-        Change::Names(row) => {
-            let (transfer, page, files) = (signed(row.transfer), i64::from(row.page), i64::from(row.files));
-            let insert = "INSERT INTO longhaul.names VALUES ($1, $2, $3, $4, $5)";
-            to.execute(insert, &[&transfer, &page, &files, &signed(row.sum), &row.data])
-        }
-        Change::States(row) => {
-            let (transfer, leg, page) = key(row.page);
-            let PageCounts { open, given, done, failed, bytes, bytes_done } = row.counts;
-            let n = [open, given, done, failed, bytes, bytes_done, row.sum].map(signed);
-            let put = "INSERT INTO longhaul.states VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-                ON CONFLICT (transfer, leg, page) DO UPDATE SET open = excluded.open, given = excluded.given,
-                    done = excluded.done, failed = excluded.failed, bytes = excluded.bytes, bytes_done = excluded.bytes_done,
-                    sum = excluded.sum, bits = excluded.bits";
-            let with: [&(dyn ToSql + Sync); 11] =
-                [&transfer, &leg, &page, &n[0], &n[1], &n[2], &n[3], &n[4], &n[5], &n[6], &row.bits];
-            to.execute(put, &with)
-        }
-        Change::Failed(row) => {
-            let (transfer, leg, page) = key(row.page);
-            let put = "INSERT INTO longhaul.failed VALUES ($1, $2, $3, $4, $5, $6)
-                ON CONFLICT (transfer, leg, page, number) DO UPDATE SET sum = excluded.sum, text = excluded.text";
-            let (number, sum) = (i64::from(row.number), signed(row.sum));
-            to.execute(put, &[&transfer, &leg, &page, &number, &sum, &row.text.as_bytes()])
-        }
-        Change::NotFailed(id, number) => {
-            let (transfer, leg, page) = key(*id);
-            let remove = "DELETE FROM longhaul.failed WHERE transfer = $1 AND leg = $2 AND page = $3 AND number = $4";
-            to.execute(remove, &[&transfer, &leg, &page, &i64::from(*number)])
-        }
-        Change::Digests(row) => {
-            let (transfer, leg, page) = key(row.page);
-            let insert = "INSERT INTO longhaul.digests VALUES ($1, $2, $3, $4, $5, $6)";
-            to.execute(insert, &[&transfer, &leg, &page, &i64::from(row.seq), &signed(row.sum), &row.data])
-        }
-        Change::NoDigests(id) => {
-            let (transfer, leg, page) = key(*id);
-            let remove = "DELETE FROM longhaul.digests WHERE transfer = $1 AND leg = $2 AND page = $3";
-            to.execute(remove, &[&transfer, &leg, &page])
-        }
-    };
-    done.map(drop)
 }
 
 fn key(page: PageId) -> (i64, i64, i64) {

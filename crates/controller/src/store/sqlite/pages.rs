@@ -63,10 +63,13 @@ impl PageRows for Db {
         })
     }
 
-    fn digest_rows(&mut self, page: PageId) -> Result<u32> {
+    fn digest_rows(&mut self, pages: &[PageId]) -> Result<Vec<u32>> {
         let query = "SELECT count(*) FROM digests WHERE transfer = ? AND leg = ? AND page = ?";
-        let key = params![signed(page.transfer), page.leg, page.page];
-        Ok(self.list("count digests", query, key, |row| row.get(0))?.pop().unwrap_or(0))
+        let count = |page: &PageId| {
+            let key = params![signed(page.transfer), page.leg, page.page];
+            Ok(self.list("count digests", query, key, |row| row.get(0))?.pop().unwrap_or(0))
+        };
+        pages.iter().map(count).collect()
     }
 
     fn failed(&mut self, transfer: u64, leg: u32, after: Option<(u32, u32)>, most: u32) -> Result<Vec<FailedRow>> {

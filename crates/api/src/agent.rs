@@ -515,6 +515,9 @@ pub struct Files {
 pub struct FileDone {
     /// Its place in [`Run::names`]; 0 if that is empty.
     pub number: u32,
+    /// Its size, if it is in place and that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
     /// Why it failed; `None` if it is in place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<Cause>,

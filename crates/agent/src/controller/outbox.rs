@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     fn file(number: u32) -> FileDone {
-        FileDone { number, cause: None, text: String::new(), digest: None }
+        FileDone { number, size_bytes: None, cause: None, text: String::new(), digest: None }
     }
 
     fn ended(session: u64) -> Ended {
@@ -263,7 +263,8 @@ mod tests {
     #[test]
     fn the_longest_files_message_fits() {
         let text = super::super::cause::shown(&"\"".repeat(9999));
-        let file = FileDone { number: u32::MAX, cause: None, text, digest: Some("f".repeat(128)) };
+        let file =
+            FileDone { number: u32::MAX, size_bytes: Some(u64::MAX), cause: None, text, digest: Some("f".repeat(128)) };
         let files = Files { session: u64::MAX, files: vec![file; FILES_MAX] };
         let json = serde_json::to_vec(&FromAgent::Files(files)).unwrap();
         assert!(json.len() <= api::agent::MESSAGE_MAX, "{}", json.len());

@@ -22,8 +22,8 @@ pub(super) struct Report {
     told: Vec<bool>,
     /// Digests are asked for: a file in place is told with its own.
     digests: bool,
-    /// Files in place of which the digest is awaited.
-    awaited: BTreeMap<u32, ()>,
+    /// Files in place of which the digest is awaited, with their sizes.
+    awaited: BTreeMap<u32, u64>,
     /// Paths that failed: what lies beneath them is not in place.
     broken: Vec<(Vec<u8>, Cause, String)>,
     broken_more: bool,
@@ -118,10 +118,11 @@ impl Report {
         }
         let Some(number) = number else { return };
         if cause.is_none() && self.digests && event.digest.is_none() && !self.told[number as usize] {
-            self.awaited.insert(number, ());
+            self.awaited.insert(number, event.size);
             return;
         }
-        self.tell(FileDone { number, cause, text, digest: event.digest.clone() });
+        let size_bytes = cause.is_none().then_some(event.size);
+        self.tell(FileDone { number, size_bytes, cause, text, digest: event.digest.clone() });
     }
 
     fn tell(&mut self, file: FileDone) {
@@ -141,7 +142,8 @@ impl Report {
         for (name, number) in numbers.into_iter().filter(|(_, number)| !self.told[*number as usize]).collect::<Vec<_>>()
         {
             let above = self.broken.iter().find(|(path, ..)| is_beneath(&name, path));
-            let is_awaited = self.awaited.contains_key(&number);
+            let size_bytes = self.awaited.get(&number).copied();
+            let is_awaited = size_bytes.is_some();
             let (cause, text) = match above {
                 Some((_, cause, text)) if !is_awaited => (Some(*cause), text.clone()),
                 None if self.broken_more && !is_awaited => {
@@ -149,10 +151,11 @@ impl Report {
                 }
                 _ => (None, String::new()),
             };
-            self.tell(FileDone { number, cause, text, digest: None });
+            self.tell(FileDone { number, size_bytes, cause, text, digest: None });
         }
         if self.numbers.is_none() && !self.told[0] && self.awaited.contains_key(&0) {
-            self.tell(FileDone { number: 0, cause: None, text: String::new(), digest: None });
+            let size_bytes = self.awaited.get(&0).copied();
+            self.tell(FileDone { number: 0, size_bytes, cause: None, text: String::new(), digest: None });
         }
     }
 
@@ -252,6 +255,18 @@ mod tests {
         single.hear(event("whatever", "placed", None, None));
         single.complete();
         assert_eq!(told(&mut single), [(0, None, None)]);
+    }
+
+    #[test]
+    fn sizes_are_told_of_what_is_in_place() {
+        let mut report = report(&["a", "b", "c"], true);
+        report.hear(event("a", "placed", None, None));
+        report.hear(event("b", "placed", None, Some("0f")));
+        report.hear(event("c", "failed", Some("x"), None));
+        report.complete();
+        let sizes: Vec<(u32, Option<u64>)> =
+            report.take_files().into_iter().map(|file| (file.number, file.size_bytes)).collect();
+        assert_eq!(sizes, [(1, Some(1)), (2, None), (0, Some(1))]);
     }
 
     #[test]

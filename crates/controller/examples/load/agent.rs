@@ -354,7 +354,7 @@ impl Session {
 
 /// These files of a session are in place.
 fn files(session: u64, numbers: std::ops::Range<u32>, out: &mut Vec<FromAgent>) {
-    let done = |number| FileDone { number, cause: None, text: String::new(), digest: None };
+    let done = |number| FileDone { number, size_bytes: None, cause: None, text: String::new(), digest: None };
     let mut from = numbers.start;
     while from < numbers.end {
         let to = numbers.end.min(from + FILES_MAX);

@@ -194,9 +194,15 @@ impl Core {
             // One that goes on where another ended names files that were in place before it.
             let before = u32::try_from(numbers.len()).unwrap_or(u32::MAX).saturating_sub(session.files);
             let bytes_before = bytes.saturating_sub(session.bytes);
+            let done_bytes = match session.bytes {
+                // Of a list without sizes only the sum of its page is known.
+                0 => self.bytes_done_unlogged(page)?,
+                _ => done_bytes.saturating_sub(session.done_bytes).saturating_sub(bytes_before),
+            };
+            let Some(session) = self.state.sessions.get(&id) else { continue };
             let settled = Settled {
                 done: u32::saturating_sub(done, session.done).saturating_sub(before),
-                done_bytes: done_bytes.saturating_sub(session.done_bytes).saturating_sub(bytes_before),
+                done_bytes,
                 failed: u32::saturating_sub(failed, session.failed),
                 ..Settled::default()
             };
@@ -209,6 +215,16 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Bytes in place of a page that the log does not know of yet.
+    fn bytes_done_unlogged(&mut self, page: PageId) -> Result<u64, StoreError> {
+        let pages = self.stores.files.reader().pages(page.transfer, page.leg, page.page, 1)?;
+        let stored = pages.first().filter(|(id, _)| *id == page).map_or(0, |(_, counts)| counts.bytes_done);
+        let leg = self.state.transfers.get(&ledger::TransferId(page.transfer));
+        let leg = leg.and_then(|transfer| transfer.legs.get(page.leg as usize));
+        let known = leg.and_then(|leg| leg.pages.get(page.page as usize)).map_or(0, |left| left.done_bytes);
+        Ok(stored.saturating_sub(known))
     }
 
     /// Reads network, shares and bookings from the text in the state.

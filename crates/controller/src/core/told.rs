@@ -106,7 +106,7 @@ impl Core {
             match file.cause.map(crate::cause::known) {
                 None => {
                     let digest = file.digest.as_deref().and_then(unhex);
-                    outcomes.push((number, Outcome::Done { digest }));
+                    outcomes.push((number, Outcome::Done { digest, size_bytes: file.size_bytes }));
                 }
                 Some(cause) => match self.state.judge(id, cause) {
                     Verdict::Failed => {

@@ -112,6 +112,8 @@ pub enum Outcome {
     Done {
         /// Its digest, at most [`DIGEST_BYTES_MAX`].
         digest: Option<Vec<u8>>,
+        /// Its size, which counts where its page says 0: sizes of a list may not be known before.
+        size_bytes: Option<u64>,
     },
     /// It failed.
     Failed {
@@ -497,7 +499,9 @@ fn settle_page(
         let index = index(page, *number, names)?;
         let (old, size) = (states.get(index), names.size(index));
         match outcome {
-            Outcome::Done { digest } => {
+            Outcome::Done { digest, size_bytes } => {
+                // Of a list without sizes it is known now.
+                let size = if size == 0 { size_bytes.unwrap_or(0) } else { size };
                 if let Some(digest) = digest {
                     limit("bytes of a digest", digest.len(), DIGEST_BYTES_MAX)?;
                     digests.push((*number, digest));

@@ -18,7 +18,8 @@ pub(crate) fn fill(world: &World) {
     log.trim().unwrap();
     let mut files = world.files();
     files.put(&[new_page(1, 0, &[0, 1], 50), new_page(1, 1, &[0], 20), new_page(2, 0, &[0], 10)]).unwrap();
-    let outcomes = [failed([3, 4], "denied"), vec![(9, Outcome::Done { digest: Some(vec![9; 32]) })]].concat();
+    let outcomes =
+        [failed([3, 4], "denied"), vec![(9, Outcome::Done { digest: Some(vec![9; 32]), size_bytes: None })]].concat();
     let settle = |page| Settlement { page, outcomes: outcomes.clone() };
     files.settle(&[settle(id(1, 1, 0)), settle(id(1, 0, 1))]).unwrap();
 }

@@ -74,7 +74,7 @@ fn settle(files: &mut FileLedger, size: u32, count: u32, digest: Option<usize>) 
         for _ in 0..10 {
             // Of the page the file is in, the next 200.
             let (page, within) = (number / size, number % size);
-            let outcome = Outcome::Done { digest: digest.map(|bytes| vec![number as u8; bytes]) };
+            let outcome = Outcome::Done { digest: digest.map(|bytes| vec![number as u8; bytes]), size_bytes: None };
             let outcomes = (within..(within + 200).min(size)).map(|file| (file, outcome.clone())).collect();
             batch.push(Settlement { page: id(u64::from(page % 50), 0, page / 50), outcomes });
             number += 200;

@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, TestRunner};
 use super::{World, id, new_page};
 
 pub(crate) fn done(numbers: impl IntoIterator<Item = u32>) -> Vec<(u32, Outcome)> {
-    numbers.into_iter().map(|number| (number, Outcome::Done { digest: None })).collect()
+    numbers.into_iter().map(|number| (number, Outcome::Done { digest: None, size_bytes: None })).collect()
 }
 
 pub(crate) fn failed(numbers: impl IntoIterator<Item = u32>, text: &str) -> Vec<(u32, Outcome)> {
@@ -60,6 +60,23 @@ pub(crate) fn a_page_goes_through_its_states(world: &mut World) {
     assert_eq!(files.reader().total(99, 0).unwrap().0, 0);
 }
 
+pub(crate) fn sizes_that_were_not_known_count_when_told(world: &mut World) {
+    let file = |name: &str, size_bytes| NewFile { name: name.into(), size_bytes };
+    let files = vec![file("unknown", 0), file("known", 5), file("never", 0)];
+    let mut ledger = world.files();
+    ledger.put(&[NewPage { transfer: 1, page: 0, legs: vec![0], files }]).unwrap();
+    let told = |number, size_bytes| (number, Outcome::Done { digest: None, size_bytes });
+    let page = id(1, 0, 0);
+    let outcomes = vec![told(0, Some(70)), told(1, Some(9)), told(2, None)];
+    let settled = ledger.settle(&[Settlement { page, outcomes }]).unwrap()[0];
+    assert_eq!((settled.done, settled.bytes_done), (3, 75));
+    let again = ledger.settle(&[Settlement { page, outcomes: vec![told(0, Some(70))] }]).unwrap()[0];
+    assert_eq!((again.unchanged, again.bytes_done, again.counts.bytes_done), (1, 0, 75), "each counts once");
+    drop(ledger);
+    world.again();
+    assert_eq!(world.files().reader().total(1, 0).unwrap().1.bytes_done, 75);
+}
+
 pub(crate) fn orders_of_taking(world: &mut World) {
     let sizes = [5, 9, 1, 9, 5, 0];
     let file = |size_bytes: &u64| NewFile { name: size_bytes.to_string().into_bytes(), size_bytes: *size_bytes };
@@ -102,7 +119,7 @@ pub(crate) fn settlements_are_all_or_none(world: &mut World) {
     let good = Settlement { page: id(1, 0, 0), outcomes: done([0]) };
     let no_file = Settlement { page: id(1, 0, 1), outcomes: done([3]) };
     let no_page = Settlement { page: id(1, 0, 2), outcomes: done([0]) };
-    let outcomes = vec![(0, Outcome::Done { digest: Some(vec![0; 65]) })];
+    let outcomes = vec![(0, Outcome::Done { digest: Some(vec![0; 65]), size_bytes: None })];
     let no_digest = Settlement { page: id(1, 0, 1), outcomes };
     assert!(matches!(files.settle(&[good.clone(), no_file]), Err(StoreError::NoSuchFile { number: 3, files: 3, .. })));
     assert!(matches!(files.settle(&[good.clone(), no_page]), Err(StoreError::NoSuchPage(_))));
@@ -182,7 +199,7 @@ pub(crate) fn digests_are_put_together(world: &mut World) {
     let page = id(1, 0, 0);
     let digest = |number: u32| number.to_be_bytes().repeat(8);
     for number in (0..count).rev() {
-        let outcomes = vec![(number, Outcome::Done { digest: Some(digest(number)) })];
+        let outcomes = vec![(number, Outcome::Done { digest: Some(digest(number)), size_bytes: None })];
         files.settle(&[Settlement { page, outcomes }]).unwrap();
     }
     let rows = world.store().pages().unwrap().digests(page).unwrap().len();
@@ -217,7 +234,8 @@ pub(crate) fn a_transfer_is_deleted_whole(world: &mut World) {
     for transfer in [1, 2] {
         let pages: Vec<_> = (0..250).map(|page| new_page(transfer, page, &[0, 1], 4)).collect();
         files.put(&pages).unwrap();
-        let outcomes = [failed([0], "x"), vec![(1, Outcome::Done { digest: Some(vec![1]) })]].concat();
+        let outcomes =
+            [failed([0], "x"), vec![(1, Outcome::Done { digest: Some(vec![1]), size_bytes: None })]].concat();
         files.settle(&[Settlement { page: id(transfer, 1, 240), outcomes }]).unwrap();
     }
     assert_eq!(files.reader().transfers(Some(1), 9).unwrap(), [2]);

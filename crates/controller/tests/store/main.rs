@@ -77,6 +77,7 @@ const SUITE: &[(&str, Test)] = &[
     ("log::a_trim_leaves_what_the_older_snapshot_needs", log::a_trim_leaves_what_the_older_snapshot_needs),
     ("log::a_frozen_log_stands_still", log::a_frozen_log_stands_still),
     ("files::a_page_goes_through_its_states", files::a_page_goes_through_its_states),
+    ("files::sizes_that_were_not_known_count_when_told", files::sizes_that_were_not_known_count_when_told),
     ("files::orders_of_taking", files::orders_of_taking),
     ("files::what_is_done_stays_done", files::what_is_done_stays_done),
     ("files::settlements_are_all_or_none", files::settlements_are_all_or_none),

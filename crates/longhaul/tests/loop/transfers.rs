@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use serde_json::json;
+
 use crate::fleet::Fleet;
 use crate::tree::{assert_same, left_behind};
 
@@ -30,9 +32,10 @@ fn a_file_and_a_list_of_files_arrive() {
     let list = fleet.world.path("list");
     fs::write(&list, "a\nb\nc\n").expect("a file can be written");
     let some = fleet.submit("west:run", "east:some", "atlas", &["--files-from", list.to_str().expect("a path")]);
-    for id in [&one, &some] {
+    for (id, bytes) in [(&one, 3_000_000), (&some, 3_000_010)] {
         let told = fleet.end_of(id);
         assert_eq!(told["state"], "done", "{told:#}");
+        assert_eq!((&told["bytes_done"], &told["bytes_total"]), (&json!(bytes), &json!(bytes)), "{told:#}");
     }
     let same = |from: &str, to: &str| {
         let read = |site: &str, name: &str| fs::read(fleet.data(site).join(name)).expect("it is there");

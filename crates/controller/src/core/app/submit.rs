@@ -164,8 +164,10 @@ fn destination(state: &State, field: &str, place: &rest::Location, sources: &[Pl
     let name = sources.first().and_then(|source| source.last.as_ref().filter(|_| !source.contents));
     let alike = sources.iter().all(|source| source.last.as_ref() == name && !source.contents);
     let Some(name) = name.filter(|_| alike) else {
-        let why = format!("`{place}` is a directory to put things in, but the sources have no name in common");
-        let fix = "write the new name itself without a slash at its end, or a slash at the end of each source";
+        let why = format!(
+            "`{place}` is a directory to put things in, but the sources, places of one and the same dataset, have no name in common"
+        );
+        let fix = "several files go as a list (`--files-from`, or `files`); else write the new name itself without a slash at its end, or a slash at the end of each source";
         return Err(Problem::from(rest::Wrong::new(field, why)).fix(fix));
     };
     located(state, field, place, &join(bare, name).0)

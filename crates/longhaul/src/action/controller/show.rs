@@ -17,7 +17,7 @@ pub(super) fn transfers(list: &[Transfer]) -> String {
             t.id.to_string(),
             words(&t.state),
             t.class.clone(),
-            done(t.bytes_done, t.bytes_total),
+            done((t.bytes_done, t.bytes_total), t.files_done + t.files_failed >= t.files_total),
             rate(t.rate_bps),
             format!("{}/{}", t.files_done, t.files_total),
             short(&t.name, 16),
@@ -38,7 +38,9 @@ pub(super) fn transfer(t: &Transfer) -> String {
     }
     let files = format!("{} of {} files", thousands(t.files_done), thousands(t.files_total));
     let failed = if t.files_failed > 0 { format!(", {} failed", thousands(t.files_failed)) } else { String::new() };
-    say("done", format!("{} of {}, {files}{failed}", bytes(t.bytes_done), bytes(t.bytes_total)));
+    // Of a list without sizes it is known in the end.
+    let of_bytes = if t.bytes_done < t.bytes_total { format!(" of {}", bytes(t.bytes_total)) } else { String::new() };
+    say("done", format!("{}{of_bytes}, {files}{failed}", bytes(t.bytes_done)));
     say("rate", format!("{} of {} given to it", rate(t.rate_bps), rate(t.allocated_bps)));
     t.sources.iter().for_each(|source| say("from", source.to_string()));
     t.waits_for.iter().for_each(|thing| say("waits for", thing.clone()));
@@ -53,7 +55,8 @@ pub(super) fn transfer(t: &Transfer) -> String {
         at.iter().for_each(|at| say(what, seconds(*at)));
     }
     for leg in &t.legs {
-        let share = done(leg.bytes_done, leg.bytes_total);
+        let settled = leg.files_done + leg.files_failed >= leg.files_total;
+        let share = done((leg.bytes_done, leg.bytes_total), settled);
         text += &cut(&format!(
             "leg {}.{} to {}: {}, {share}, {}",
             t.id,
@@ -218,9 +221,10 @@ pub(super) fn explanation(e: &Explanation) -> String {
         // The planner's name of a mark or a cap says itself what it is.
         let kind = Some(&resource.kind).filter(|kind| resource.name.split(' ').next() != Some(kind.as_str()));
         let kind = kind.map(|kind| format!("{kind} ")).unwrap_or_default();
-        let (given, of) = (part(resource.allocated_bps), part(resource.capacity_bps));
-        let full = format!("{kind}{}: {given} of {of} given", resource.name);
-        text += &cut(&full);
+        let given = format!(": {} of {} given", part(resource.allocated_bps), part(resource.capacity_bps));
+        // A transfer or a host that is waited for has no rate.
+        let has_rate = resource.allocated_bps.is_some() || resource.capacity_bps.is_some();
+        text += &cut(&format!("{kind}{}{}", resource.name, if has_rate { &given } else { "" }));
     }
     for holder in &e.holders {
         let class = holder.class.as_ref().map(|class| format!(" ({class})")).unwrap_or_default();
@@ -239,14 +243,16 @@ fn rate(bps: u64) -> String {
     Rate::from_bps(bps).to_string()
 }
 
-/// `37 %`, or nothing while it is not known of how much.
-fn done(done: u64, total: u64) -> String {
-    // A share of bytes: what is lost in a float is far below what is shown. All is only shown when it is all.
+/// `37 %`; the bytes alone while it is not known of how much, as of a list without sizes; nothing before there are some. All is only shown
+/// when all files are settled.
+fn done((done, total): (u64, u64), settled: bool) -> String {
+    // A share of bytes: what is lost in a float is far below what is shown.
     let share = done as f64 / total as f64;
     match total {
         0 => "-".to_owned(),
         _ if done < total => percent(share.min(0.99)),
-        _ => percent(1.0),
+        _ if settled => percent(1.0),
+        _ => bytes(done),
     }
 }
 
@@ -285,9 +291,10 @@ mod tests {
     #[test]
     fn shares_round_down_to_what_is_done() {
         assert_eq!(
-            (done(0, 0), done(0, 9), done(999_999, 1_000_000), done(9, 9)),
+            (done((0, 0), false), done((0, 9), false), done((999_999, 1_000_000), false), done((9, 9), true)),
             ("-".into(), "0 %".into(), "99 %".into(), "100 %".into())
         );
+        assert_eq!(done((9_000, 9_000), false), "9 kB", "of a list without sizes the rest is not known");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use ledger::SessionId;
 use ledger::rates::{Asked, Hold, Left};
 use model::scenario::Way;
 use plan::allot::{Held, Of, Outcome, Remedy, Snapshot};
-use plan::share::ResourceId;
+use plan::share::{RATE_MAX, ResourceId};
 
 use crate::core::{Core, Question};
 use crate::views;
@@ -117,7 +117,9 @@ impl Planner {
         for remedy in outcome.why(*first).remedies {
             let text = self.remedy(outcome, &remedy);
             if !told.remedies.iter().any(|other| other.text == text) {
-                told.remedies.push(rest::Remedy { text, rate_bps: Some(remedy.rate()) });
+                // Without a bound that is known there is no rate to tell.
+                let rate_bps = (!is_unbounded(&remedy)).then(|| remedy.rate());
+                told.remedies.push(rest::Remedy { text, rate_bps });
             }
         }
     }
@@ -132,7 +134,9 @@ impl Planner {
             }
             Remedy::Raise { raise, also, .. } => {
                 let one = |(of, to): &(ResourceId, u64)| match self.named(outcome, *of) {
+                    (name, "booked") if *to >= RATE_MAX => format!("have less of {name} booked"),
                     (name, "booked") => format!("have less booked, so that {name} is {}", views::rate(*to)),
+                    (name, _) if *to >= RATE_MAX => format!("raise {name}: no other bound is known"),
                     (name, _) => format!("raise {name} to {}", views::rate(*to)),
                 };
                 let mut text = raise.iter().map(one).collect::<Vec<_>>().join(" and ");
@@ -251,4 +255,12 @@ pub(super) fn by_transfer(rated: impl IntoIterator<Item = (u64, String, u64)>) -
     holders.sort_by_key(|holder| std::cmp::Reverse(holder.rate_bps));
     holders.truncate(HOLDERS_MAX);
     holders
+}
+
+/// Whether something is to be raised without a bound that is known.
+fn is_unbounded(remedy: &Remedy) -> bool {
+    match remedy {
+        Remedy::Raise { raise, .. } => raise.iter().any(|(_, to)| *to >= RATE_MAX),
+        Remedy::Cap { rate } => *rate >= RATE_MAX,
+    }
 }

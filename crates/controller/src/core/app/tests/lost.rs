@@ -167,7 +167,8 @@ async fn what_the_file_ledger_knows_and_the_log_refused_is_counted_once() {
         ToAgent::Run(run) => run.lease,
         other => panic!("{other:?}"),
     };
-    let file = |number| api::agent::FileDone { number, cause: None, text: String::new(), digest: None };
+    let file =
+        |number| api::agent::FileDone { number, size_bytes: None, cause: None, text: String::new(), digest: None };
     let told = vec![file(0), file(1)];
     // The file ledger takes them, and the log does not.
     let refused = told.clone();

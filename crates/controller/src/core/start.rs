@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, RwLock};
 
 use ledger::rates::Booked;
-use ledger::{Cause, DecodeError, Event, Moment, Rejected, Seen, SessionId, Settled, State};
+use ledger::{Cause, DecodeError, Event, Files, Moment, Rejected, Seen, SessionId, Settled, State};
 use tokio::time::Instant;
 
 use super::balance::Balance;
@@ -194,10 +194,12 @@ impl Core {
             // One that goes on where another ended names files that were in place before it.
             let before = u32::try_from(numbers.len()).unwrap_or(u32::MAX).saturating_sub(session.files);
             let bytes_before = bytes.saturating_sub(session.bytes);
-            let done_bytes = match session.bytes {
-                // Of a list without sizes only the sum of its page is known.
-                0 => self.bytes_done_unlogged(page)?,
-                _ => done_bytes.saturating_sub(session.done_bytes).saturating_sub(bytes_before),
+            let transfer = self.state.transfers.get(&session.transfer);
+            let is_sized = transfer.is_none_or(|transfer| transfer.files != Files::List { sized: false });
+            // Of a list without sizes only the sum of its page is known.
+            let done_bytes = match is_sized {
+                true => done_bytes.saturating_sub(session.done_bytes).saturating_sub(bytes_before),
+                false => self.bytes_done_unlogged(page)?,
             };
             let Some(session) = self.state.sessions.get(&id) else { continue };
             let settled = Settled {

@@ -127,10 +127,11 @@ impl Planner {
     fn remedy(&self, outcome: &Outcome<'_>, remedy: &Remedy) -> String {
         match remedy {
             Remedy::Cap { rate } => {
-                let rate = views::rate(*rate);
-                format!(
-                    "let the session have more than it asks for (the agents' greatest rate, or what limits it): up to {rate}"
-                )
+                let what = "let the session have more than it asks for (the agents' greatest rate, or what limits it)";
+                match is_unbounded(remedy) {
+                    true => what.to_owned(),
+                    false => format!("{what}: up to {}", views::rate(*rate)),
+                }
             }
             Remedy::Raise { raise, also, .. } => {
                 let one = |(of, to): &(ResourceId, u64)| match self.named(outcome, *of) {

@@ -172,6 +172,8 @@ impl Site {
             fix: None,
             source,
         })?;
+        let tokens = SessionTokens::default();
+        tokens.stand_still(state.kept().mode == Mode::Paused);
         let share = setup.fixed.bounds.memory_bytes / setup.fixed.sessions_max.max(1) as u64;
         let memory = share.clamp(SESSION_MEMORY_MIN, SESSION_MEMORY_MAX) * BUFFER_SHARE;
         Ok(Arc::new(Site {
@@ -182,7 +184,7 @@ impl Site {
             identity: setup.identity,
             limits: Limits { memory: Bytes::new(memory), ..setup.limits },
             counters: setup.counters,
-            tokens: Arc::default(),
+            tokens: Arc::new(tokens),
             tally: Arc::default(),
             process: u64::from_ne_bytes(process),
             state: Mutex::new(state),
@@ -235,6 +237,7 @@ impl Site {
         let ModeSet { mode, reason } = &decision;
         lock(&self.state).change(|kept| (kept.mode, kept.reason) = (*mode, reason.clone()))?;
         tracing::info!(?mode, reason, "the operator decided");
+        self.tokens.stand_still(*mode == Mode::Paused);
         for driven in lock(&self.sessions).values() {
             driven.turn.notify_one();
         }
@@ -250,7 +253,7 @@ impl Site {
     pub fn forget(&self) -> Result<(), StateError> {
         lock(&self.state).change(|kept| (kept.fingerprint, kept.forgotten) = (None, true))?;
         tracing::info!("the operator dropped the controller");
-        self.tokens.revoke_all();
+        self.tokens.end_all();
         for driven in lock(&self.sessions).values() {
             driven.stop(Cause::Leaving);
         }

@@ -2,6 +2,7 @@
 
 mod asked;
 mod delegate;
+mod obey;
 mod refusal;
 mod relay;
 
@@ -220,9 +221,15 @@ impl Server {
             Ok(room) => room,
             Err(why) => return refuse(stream, why).await,
         };
+        let standing = grant.standing();
         match self.prepare(&stream, asked, grant, room.memory.bytes, room.stop.subscribe(), dial) {
             Err(why) => refuse(stream, why).await,
-            Ok(prepared) => {
+            Ok(mut prepared) => {
+                let _obeys = standing.map(|standing| {
+                    let (steering, obeys) = obey::begin(standing, room.stop.clone());
+                    prepared.context.steer = Some(steering);
+                    obeys
+                });
                 let owed = prepared.context.programs.owed.clone();
                 if link::write(&mut stream, &Control::Opened(prepared.opened.clone())).await.is_ok() {
                     prepared.run(stream).await;

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
 use proto::control::{Direction, Refusal};
-use tokio::sync::{Mutex, mpsc};
+use tokio::sync::{Mutex, mpsc, watch};
 
 pub use service::Identity;
 
@@ -18,6 +18,18 @@ pub trait Policy: Send + Sync + 'static {
     /// # Errors
     /// A refusal that says nothing an outsider could use.
     fn admit(&self, token: &str, from: SocketAddr) -> Result<Arc<dyn Grant>, Refusal>;
+}
+
+/// What the operator of the accepting end lets a session do while it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Standing {
+    /// It goes on.
+    #[default]
+    Goes,
+    /// It stands still until it goes on.
+    Still,
+    /// It ends in good order.
+    Over,
 }
 
 /// What an admitted peer may do.
@@ -42,6 +54,10 @@ pub trait Grant: Send + Sync {
     /// True if several copies may write into one directory at once, each its own names: whoever asks for them keeps the names apart.
     fn is_shared(&self) -> bool {
         false
+    }
+    /// What its sessions may do while they run, where somebody decides that.
+    fn standing(&self) -> Option<watch::Receiver<Standing>> {
+        None
     }
 }
 

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use api::Name;
 use api::agent::{Granted, Role};
 use mover::request::{Fingerprint, Hooks};
-use mover::server::Grant;
+use mover::server::{Grant, Standing};
 use proto::RelPath;
 use proto::control::{Code, Direction, Refusal};
 use sys::file::Dir;
+use tokio::sync::watch;
 
 use crate::path::{AbsPath, show};
 use crate::roots::{Root, listed};
@@ -101,6 +102,7 @@ impl Grants {
             rate_bps: grant.rate_bps,
             hooks: if grant.hooks { hooks.clone() } else { Hooks::default() },
             name: format!("controller/{}", show(asker.collaboration.as_bytes())),
+            standing: None,
         })
     }
 
@@ -149,9 +151,17 @@ pub struct PathGrant {
     rate_bps: Option<u64>,
     hooks: Hooks,
     name: String,
+    /// What the host's operator says of sessions that others drive with it.
+    standing: Option<watch::Sender<Standing>>,
 }
 
 impl PathGrant {
+    /// The same, whose sessions do what the operator says.
+    #[must_use]
+    pub(super) fn obeying(self, standing: watch::Sender<Standing>) -> PathGrant {
+        PathGrant { standing: Some(standing), ..self }
+    }
+
     /// Greatest rate, b/s of IP packets.
     #[must_use]
     pub fn rate_bps(&self) -> Option<u64> {
@@ -235,6 +245,10 @@ impl Grant for PathGrant {
 
     fn is_shared(&self) -> bool {
         true
+    }
+
+    fn standing(&self) -> Option<watch::Receiver<Standing>> {
+        self.standing.as_ref().map(watch::Sender::subscribe)
     }
 }
 

@@ -90,6 +90,9 @@ pub struct Status {
     pub reason: String,
     /// What the agent drives.
     pub sessions: Vec<SessionStatus>,
+    /// Sessions for the controller that other hosts drive with this one.
+    #[serde(default)]
+    pub served: usize,
 }
 
 /// A session.
@@ -282,6 +285,7 @@ impl Site {
             mode: state.mode,
             reason: state.reason,
             sessions: sessions.collect(),
+            served: self.tokens.in_use(),
         }
     }
 }

@@ -1,8 +1,12 @@
-//! Tokens for single sessions, as the controller asked for them. They live in memory only; of each just its owner knows the text.
+//! Tokens for single sessions, as the controller asked for them. They live in memory only; of each just its owner knows the text. What the
+//! operator of the host decides reaches the sessions that run with them, whoever drives these.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use mover::server::Standing;
+use tokio::sync::watch;
 
 use crate::tokens::{find_constant_time, new_text, sha256};
 
@@ -29,7 +33,14 @@ pub enum TokenError {
 
 /// The tokens. Times are those of a clock that never goes back.
 #[derive(Debug, Default)]
-pub struct SessionTokens(Mutex<BTreeMap<u64, SessionToken>>);
+pub struct SessionTokens(Mutex<Tokens>);
+
+#[derive(Debug, Default)]
+struct Tokens {
+    of: BTreeMap<u64, SessionToken>,
+    /// For sessions with these tokens; one that was dropped has them end.
+    standing: watch::Sender<Standing>,
+}
 
 #[derive(Debug)]
 struct SessionToken {
@@ -46,7 +57,9 @@ impl SessionTokens {
     /// # Errors
     /// When there are too many, or no randomness.
     pub fn make(&self, session: u64, grant: PathGrant, good: Duration, now: Duration) -> Result<String, TokenError> {
-        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.lock();
+        let grant = grant.obeying(all.standing.clone());
+        let tokens = &mut all.of;
         tokens.retain(|_, token| now < token.until);
         let until = now.saturating_add(good.min(UNUSED_MAX));
         let is_same = |token: &SessionToken| token.grant.path() == grant.path() && token.grant.role() == grant.role();
@@ -66,7 +79,7 @@ impl SessionTokens {
     /// What a token opens, if it is one and good.
     #[must_use]
     pub fn check(&self, text: &str, now: Duration) -> Option<Arc<PathGrant>> {
-        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens = &mut self.lock().of;
         let token = find_constant_time(&sha256(text), tokens.values_mut().map(|token| (token.sha256, token)))?;
         if now >= token.until {
             return None;
@@ -77,12 +90,30 @@ impl SessionTokens {
 
     /// Makes the token of a session good for nothing.
     pub fn revoke(&self, session: u64) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&session);
+        self.lock().of.remove(&session);
     }
 
-    /// The same for all.
-    pub fn revoke_all(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    /// The same for all; sessions that run with them end in good order.
+    pub fn end_all(&self) {
+        let all = &mut *self.lock();
+        all.of.clear();
+        let begun = if *all.standing.borrow() == Standing::Still { Standing::Still } else { Standing::Goes };
+        std::mem::replace(&mut all.standing, watch::Sender::new(begun)).send_replace(Standing::Over);
+    }
+
+    /// Has sessions stand still, or go on.
+    pub fn stand_still(&self, still: bool) {
+        self.lock().standing.send_replace(if still { Standing::Still } else { Standing::Goes });
+    }
+
+    /// Sessions that run with such tokens.
+    #[must_use]
+    pub fn in_use(&self) -> usize {
+        self.lock().standing.receiver_count()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Tokens> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,6 +121,7 @@ impl SessionTokens {
 mod tests {
     use api::agent::Role;
     use mover::request::{Fingerprint, Hooks};
+    use mover::server::Grant;
 
     use super::super::grants::{Asker, Grants, SiteGrant};
     use super::*;
@@ -129,7 +161,27 @@ mod tests {
         assert!(tokens.check(&moved, s(201)).is_none());
         let long = tokens.make(3, grant(&dir, "a"), s(1 << 40), s(0)).unwrap();
         assert!(tokens.check(&long, UNUSED_MAX).is_none(), "an hour is the most");
-        tokens.revoke_all();
+    }
+
+    #[test]
+    fn sessions_stand_as_the_operator_says() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = SessionTokens::default();
+        let s = Duration::from_secs;
+        let text = tokens.make(1, grant(&dir, "a"), s(10), s(0)).unwrap();
+        let running = tokens.check(&text, s(1)).unwrap().standing().unwrap();
+        assert_eq!((tokens.in_use(), *running.borrow()), (1, Standing::Goes));
+        tokens.stand_still(true);
+        assert_eq!(*running.borrow(), Standing::Still);
+        tokens.end_all();
+        assert_eq!(*running.borrow(), Standing::Over);
+        assert!(tokens.check(&text, s(1)).is_none(), "it opens nothing");
+        assert_eq!(tokens.in_use(), 0);
+        let text = tokens.make(2, grant(&dir, "a"), s(10), s(0)).unwrap();
+        let next = tokens.check(&text, s(1)).unwrap().standing().unwrap();
+        assert_eq!(*next.borrow(), Standing::Still, "the host stands still, whoever its controller is");
+        tokens.stand_still(false);
+        assert_eq!((*next.borrow(), *running.borrow()), (Standing::Goes, Standing::Over), "what is over is over");
     }
 
     #[test]

@@ -64,11 +64,14 @@ fn state_dir(args: &StateArgs) -> Result<std::path::PathBuf> {
 }
 
 fn decided(status: &Status) -> String {
-    let running = match status.sessions.len() {
-        0 => "no session runs".to_owned(),
-        1 => "1 session runs".to_owned(),
-        n => format!("{n} sessions run"),
+    let mut running = match status.sessions.len() {
+        0 => "it drives no session".to_owned(),
+        1 => "it drives 1 session".to_owned(),
+        n => format!("it drives {n} sessions"),
     };
+    if status.served > 0 {
+        running.push_str(&format!(", others drive {} with it", status.served));
+    }
     if status.forgotten {
         return format!("the controller {} is dropped; {running}", status.controller);
     }
@@ -99,8 +102,12 @@ fn shown(status: &Status) -> String {
         text.push_str(&format!("problem      {problem}\n"));
     }
     text.push_str(&format!("mode         {}{reason}\n", mode(status.mode)));
+    let served = if status.served > 0 { format!(", and {} that others drive", status.served) } else { String::new() };
+    match status.sessions.len() {
+        0 => text.push_str(&format!("sessions     none of its own{served}\n")),
+        n => text.push_str(&format!("sessions     {n} of its own{served}\n")),
+    }
     if status.sessions.is_empty() {
-        text.push_str("sessions     none\n");
         return text;
     }
     text.push('\n');
@@ -157,14 +164,24 @@ mod tests {
             mode: Mode::Draining,
             reason: "disks".into(),
             sessions: vec![session],
+            served: 2,
             ..Status::default()
         };
         let text = shown(&status);
-        for part in ["no, for", "problem      it does not answer", "drains: it takes nothing new (disks)", "8 Gb/s!"] {
+        for part in [
+            "no, for",
+            "problem      it does not answer",
+            "drains: it takes nothing new (disks)",
+            "8 Gb/s!",
+            "1 of its own, and 2 that",
+        ] {
             assert!(text.contains(part), "{text}");
         }
         let row = text.lines().last().unwrap();
         assert_eq!(HEADER.find("WHAT"), row.find("/data/run7"), "{text}");
-        assert_eq!(decided(&status), "the agent drains: it takes nothing new; 1 session runs");
+        assert_eq!(
+            decided(&status),
+            "the agent drains: it takes nothing new; it drives 1 session, others drive 2 with it"
+        );
     }
 }

@@ -77,7 +77,7 @@ async fn send_until(
             message = wire.link.recv() => match wire.hear(message?).await {
                 Some(Control::Bye(Bye::Abandoned(why))) => return Err(SessionError::Abandoned(why)),
                 Some(Control::Refused(why)) => return Err(LinkError::Refused(why).into()),
-                Some(Control::SetRate(rate)) => sending.set_rate(rate),
+                Some(Control::SetRate(rate)) => sending.set_rate(rate, false),
                 Some(Control::SetStreams(n)) => sending.set_streams(n),
                 _ => {}
             },
@@ -116,7 +116,7 @@ async fn send_until(
                 }
             },
             change = steered(&mut steer) => match change {
-                Steer::Rate(rate) => sending.set_rate(rate),
+                Steer::Rate(rate) => sending.set_rate(rate, true),
                 Steer::Streams(n) => sending.set_streams(n),
                 Steer::Path { to, is_cut } => {
                     wire.link.prefer(to);

@@ -66,7 +66,10 @@ pub struct Sending {
     auto: Auto,
     /// Streams over paths that are cut, given up and to be told.
     left: Vec<u16>,
-    rate_max_bps: Option<u64>,
+    /// The set point that the driver asks for, b/s of IP packets.
+    wished_bps: Option<u64>,
+    /// The most that the agent of the session allows: from its begin on, and now.
+    rate_max_bps: [Option<u64>; 2],
     driver: bool,
 }
 
@@ -137,7 +140,8 @@ impl Sending {
             looked: begin,
             auto,
             left: Vec::new(),
-            rate_max_bps: context.rate_max_bps,
+            wished_bps: context.settings.rate_bps,
+            rate_max_bps: [context.rate_max_bps, None],
             driver: context.driver,
         }
     }
@@ -198,9 +202,15 @@ impl Sending {
         self.apply_pacing();
     }
 
-    /// Changes the set point, b/s of IP packets, within what the agent of the session allows.
-    pub fn set_rate(&mut self, rate: Option<u64>) {
-        self.asked = rate.into_iter().chain(self.rate_max_bps).min().map(Rate::from_bps);
+    /// A rate in b/s of IP packets was asked for, at this end (`here`) or by the other one: of the driver it is the set point, of the
+    /// agent of the session the most that it allows from now on.
+    pub fn set_rate(&mut self, rate_bps: Option<u64>, here: bool) {
+        if self.driver == here {
+            self.wished_bps = rate_bps;
+        } else {
+            self.rate_max_bps[1] = rate_bps;
+        }
+        self.asked = self.rate_max_bps.into_iter().flatten().chain(self.wished_bps).min().map(Rate::from_bps);
         self.put_rate();
     }
 

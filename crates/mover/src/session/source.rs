@@ -390,7 +390,7 @@ impl Session {
                     self.machine.handle_stream_ended(stream, &arrived);
                 }
             }
-            Control::SetRate(rate) => self.sending.set_rate(rate),
+            Control::SetRate(rate) => self.sending.set_rate(rate, false),
             Control::SetStreams(n) => self.sending.set_streams(n),
             other => return Err(LinkError::Protocol(format!("unexpected message {other:?}")).into()),
         }
@@ -608,7 +608,7 @@ impl Session {
 
     fn steer(&mut self, change: Steer) {
         match change {
-            Steer::Rate(rate) => self.sending.set_rate(rate),
+            Steer::Rate(rate) => self.sending.set_rate(rate, true),
             Steer::Streams(n) => self.sending.set_streams(n),
             Steer::Path { to, is_cut } => {
                 self.wire.link.prefer(to);

@@ -47,6 +47,8 @@ enum On {
     Class,
     Host,
     Cores,
+    Forward,
+    Backward,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,6 +74,8 @@ impl Planning {
         let used = |class: &model::shares::Class| class.used.map(|used| (used.bytes.get(), used.as_of));
         let limit = |(of, rate): &(Limited, Rate)| match of {
             Limited::Link(link) => (On::Link, *link, rate.bps()),
+            Limited::Way(link, Way::Forward) => (On::Forward, *link, rate.bps()),
+            Limited::Way(link, Way::Backward) => (On::Backward, *link, rate.bps()),
             Limited::Mark(mark) => (On::Mark, *mark, rate.bps()),
             Limited::Class(class) => (On::Class, *class, rate.bps()),
             Limited::Host(host) => (On::Host, *host, rate.bps()),
@@ -115,6 +119,8 @@ impl Planning {
         let limit = |(on, index, bps): &(On, usize, u64)| {
             let of = match on {
                 On::Link => Limited::Link(*index),
+                On::Forward => Limited::Way(*index, Way::Forward),
+                On::Backward => Limited::Way(*index, Way::Backward),
                 On::Mark => Limited::Mark(*index),
                 On::Class => Limited::Class(*index),
                 On::Host => Limited::Host(*index),
@@ -146,7 +152,7 @@ impl Planning {
         let (links, nodes, classes) = (network.links.len(), network.nodes.len(), shares.classes.len());
         let is_limit = |(on, index, _): &(On, usize, u64)| {
             let count = match on {
-                On::Link => links,
+                On::Link | On::Forward | On::Backward => links,
                 On::Mark => shares.marks.len(),
                 On::Class => classes,
                 On::Host | On::Cores => nodes,

@@ -1,5 +1,6 @@
 //! What the world around is like: the network and its classes as accepted, limits from outside, links that fail, usage.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -58,6 +59,13 @@ pub enum Resource {
     Mark(String),
     /// All that a host sends, and all that it receives.
     Host(String),
+    /// A link, one way.
+    Way {
+        /// The link.
+        link: String,
+        /// From its first end in the description to the second; else back.
+        forward: bool,
+    },
 }
 
 /// A limit from outside.
@@ -104,11 +112,14 @@ pub struct Usage {
 }
 
 impl Resource {
-    /// The name of the link, mark or host.
+    /// The name of the link, mark or host; of one way of a link `link:forward` or `link:backward`.
     #[must_use]
-    pub fn name(&self) -> &str {
+    pub fn name(&self) -> Cow<'_, str> {
         match self {
-            Resource::Link(name) | Resource::Mark(name) | Resource::Host(name) => name,
+            Resource::Link(name) | Resource::Mark(name) | Resource::Host(name) => Cow::Borrowed(name),
+            Resource::Way { link, forward } => {
+                Cow::Owned(format!("{link}:{}", if *forward { "forward" } else { "backward" }))
+            }
         }
     }
 }
@@ -117,6 +128,7 @@ impl fmt::Display for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Resource::Link(name) => write!(f, "link `{name}`"),
+            Resource::Way { .. } => write!(f, "link `{}`", self.name()),
             Resource::Mark(name) => write!(f, "mark `{name}`"),
             Resource::Host(name) => write!(f, "host `{name}`"),
         }

@@ -55,6 +55,8 @@ pub struct Asked {
 pub enum Limited {
     /// Each way of a link.
     Link(LinkIndex),
+    /// One way of a link.
+    Way(LinkIndex, Way),
     /// A mark: index in [`Shares::marks`].
     Mark(usize),
     /// A class: index in [`Shares::classes`].
@@ -74,7 +76,7 @@ pub struct Situation<'a> {
     pub shares: &'a Shares,
     /// Links that carry nothing.
     pub down: &'a BTreeSet<LinkIndex>,
-    /// Limits from outside; of several on one thing the least counts.
+    /// Limits from outside, at most one on each thing; of those on a link and on one way of it the lower counts.
     pub limits: &'a [(Limited, Rate)],
     /// What bookings leave; a link of which they leave nothing carries nothing.
     pub booked: &'a [Left],
@@ -172,14 +174,12 @@ fn leg_class(shares: &Shares, asked: &Asked) -> Class {
     }
 }
 
-/// What the planner calls a limit from outside on a direction of a link. It is beside the link's mark: the lower of the two counts.
+/// What the planner calls limits from outside that lower a direction of a link: that on the link, for this way, and that on this way alone. They are
+/// beside the link's mark, and each is a resource of its own, so that what is to be raised is told by its name: the lowest of them counts.
 #[must_use]
-pub fn limit_on(link: &str, way: Way) -> String {
-    let way = match way {
-        Way::Forward => "forward",
-        Way::Backward => "backward",
-    };
-    format!("limit on {link}:{way}")
+pub fn limits_on(link: &str, way: Way) -> [String; 2] {
+    let way = way.name();
+    [format!("limit on {link} ({way})"), format!("limit on {link}:{way}")]
 }
 
 /// Lowers what is there to a limit; it raises nothing.
@@ -187,9 +187,13 @@ fn lower(network: &Network, shares: &mut Shares, of: Limited, rate: Rate) {
     match of {
         Limited::Link(link) => {
             for way in [Way::Forward, Way::Backward] {
-                let name = limit_on(&network.links[link].name, way);
+                let [name, _] = limits_on(&network.links[link].name, way);
                 shares.resources.push(Beside { name, ways: vec![(link, way)], rate, grain: Rate::from_bps(1) });
             }
+        }
+        Limited::Way(link, way) => {
+            let [_, name] = limits_on(&network.links[link].name, way);
+            shares.resources.push(Beside { name, ways: vec![(link, way)], rate, grain: Rate::from_bps(1) });
         }
         Limited::Mark(mark) => match &mut shares.marks[mark].most {
             Most::Rate(is) => *is = rate.min(*is),

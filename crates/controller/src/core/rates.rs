@@ -10,6 +10,7 @@ use std::time::Duration;
 use ledger::lease::Leases;
 use ledger::rates::{Asked, Left, Limited, Rates, Situation};
 use ledger::{Event, LinkTrouble, Mode, Resource, Session, SessionId, machine};
+use model::scenario::Way;
 use plan::allot::Snapshot;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
@@ -333,8 +334,13 @@ impl Core {
     /// Limits from outside that are on something that is there, and what hosts have for all their sessions.
     fn limits(&self, world: &World) -> Vec<(Limited, Rate)> {
         let node = |host: &str| world.network.nodes.iter().position(|node| node.name == host);
+        let link = |name: &str| world.network.links.iter().position(|link| link.name == *name);
         let of = |resource: &Resource| match resource {
-            Resource::Link(name) => world.network.links.iter().position(|link| link.name == *name).map(Limited::Link),
+            Resource::Link(name) => link(name).map(Limited::Link),
+            Resource::Way { link: name, forward } => {
+                let way = if *forward { Way::Forward } else { Way::Backward };
+                link(name).map(|link| Limited::Way(link, way))
+            }
             Resource::Mark(name) => world.shares.marks.iter().position(|mark| mark.name == *name).map(Limited::Mark),
             Resource::Host(name) => node(name).map(Limited::Host),
         };

@@ -166,19 +166,26 @@ pub(super) fn between(known: &mut Known, network: &Network, [a, b]: [NodeIndex; 
 pub(super) struct Load {
     /// Sessions.
     pub(super) on: BTreeMap<LinkIndex, u64>,
-    /// Limits from outside, b/s.
-    pub(super) limits: BTreeMap<LinkIndex, u64>,
+    /// Limits from outside on ways of links, b/s.
+    pub(super) limits: BTreeMap<(LinkIndex, Way), u64>,
 }
 
 impl Load {
-    /// What one more session would have of a link, b/s.
-    fn room(&self, network: &Network, link: LinkIndex) -> u128 {
+    /// What one more session that way would have of a link, b/s.
+    fn room(&self, network: &Network, link: LinkIndex, way: Way) -> u128 {
         let link_of = &network.links[link];
         let least = [&link_of.forward, &link_of.backward].into_iter().filter_map(|way| way.rate).min();
         let full = u128::from(link_of.high_water_ppm.unwrap_or(1_000_000));
         let most = least.map_or(u128::MAX, |rate| u128::from(rate.bps()) * full / 1_000_000);
-        let limit = self.limits.get(&link).map_or(u128::MAX, |bps| u128::from(*bps));
+        let limit = self.limits.get(&(link, way)).map_or(u128::MAX, |bps| u128::from(*bps));
         most.min(limit) / u128::from(self.on.get(&link).copied().unwrap_or(0) + 1)
+    }
+
+    /// Adds a limit from outside: on both ways of a link, or only on one.
+    pub(super) fn limit(&mut self, link: LinkIndex, only: Option<Way>, bps: u64) {
+        for way in Way::of(only) {
+            self.limits.entry((link, way)).and_modify(|is| *is = bps.min(*is)).or_insert(bps);
+        }
     }
 
     fn add(&mut self, links: Vec<LinkIndex>) {
@@ -186,10 +193,13 @@ impl Load {
     }
 }
 
-/// Puts paths into the order in which a session likes them: first that on which it would have most, then those that share least with it:
+/// Puts paths into the order in which a session from a host likes them: first that on which it would have most, then those that share least with it:
 /// links, and risks. At most [`SESSION_ROUTES_MAX`].
-pub(super) fn rank(network: &Network, all: Vec<(Route, Vec<LinkIndex>)>, load: &Load) -> Vec<Route> {
-    let part = |links: &[LinkIndex]| links.iter().map(|link| load.room(network, *link)).min().unwrap_or(0);
+pub(super) fn rank(network: &Network, all: Vec<(Route, Vec<LinkIndex>)>, from: NodeIndex, load: &Load) -> Vec<Route> {
+    let part = |links: &[LinkIndex]| {
+        let ways = directed(network, links, from).unwrap_or_default();
+        ways.into_iter().map(|(link, way)| load.room(network, link, way)).min().unwrap_or(0)
+    };
     let cost = |links: &[LinkIndex]| links.iter().map(|link| u64::from(network.links[*link].cost)).sum::<u64>();
     let mut rest: Vec<_> =
         all.into_iter().map(|(route, links)| (u128::MAX - part(&links), cost(&links), route, links)).collect();
@@ -295,11 +305,15 @@ impl Core {
         if new.is_empty() {
             return;
         }
-        let limits = self.state.limits.iter().filter_map(|(resource, limit)| match resource {
-            Resource::Link(name) => Some((network.link(name).ok()?, limit.rate_bps)),
-            _ => None,
-        });
-        let mut load = Load { limits: limits.collect(), ..Load::default() };
+        let mut load = Load::default();
+        for (resource, limit) in &self.state.limits {
+            let (name, only) = match resource {
+                Resource::Link(name) => (name, None),
+                Resource::Way { link, forward } => (link, Some(if *forward { Way::Forward } else { Way::Backward })),
+                Resource::Mark(_) | Resource::Host(_) => continue,
+            };
+            network.link(name).into_iter().for_each(|link| load.limit(link, only, limit.rate_bps));
+        }
         let in_use: Vec<Route> = self.live.values().filter_map(|live| live.route).collect();
         for route in in_use {
             load.add(self.known.links(network, route).unwrap_or_default());
@@ -307,7 +321,7 @@ impl Core {
         for id in new {
             let Some(ends) = self.ends_of(world, id) else { continue };
             let all = between(&mut self.known, network, ends);
-            let routes = rank(network, all, &load);
+            let routes = rank(network, all, ends[0], &load);
             let first = routes.first().and_then(|route| self.known.links(network, *route)).unwrap_or_default();
             load.add(first);
             if let Some(live) = self.live.get_mut(&id) {

@@ -133,7 +133,7 @@ fn shown(core: &Core, network: &Network, of: &Direction, load: Load, suspects: &
 }
 
 /// How far all of Longhaul together may fill it, b/s: what the planner has for the link, beside what is booked of it, for marks that are on
-/// it for all work, and for a limit from outside.
+/// it for all work, and for limits from outside.
 fn fillable(core: &Core, of: &Direction) -> Option<u64> {
     let capacities = &core.planned.rates.capacities;
     let all = |mark: &&Mark| mark.class.is_none() && mark.ways.contains(&(of.link, of.way));
@@ -141,7 +141,8 @@ fn fillable(core: &Core, of: &Direction) -> Option<u64> {
     let of_marks = marks.filter_map(|mark| capacities.get(mark_resource(mark, &of.resource).as_str()));
     let beside = booked(core, of.link, of.way).map(|left| left.rate.bps());
     let link = core.world.as_ref().and_then(|world| world.network.links.get(of.link));
-    let of_limit = link.and_then(|link| capacities.get(ledger::rates::limit_on(&link.name, of.way).as_str()));
+    let limits = link.map(|link| ledger::rates::limits_on(&link.name, of.way));
+    let of_limit = limits.iter().flatten().filter_map(|name| capacities.get(name.as_str()));
     capacities.get(of.resource.as_str()).into_iter().chain(of_marks).chain(of_limit).copied().chain(beside).min()
 }
 
@@ -188,7 +189,7 @@ pub(crate) fn standing(trouble: Option<&LinkTrouble>) -> (LinkState, String, Opt
 /// How a resource of a limit is written.
 pub(crate) fn resource_id(resource: &Resource) -> String {
     let kind = match resource {
-        Resource::Link(_) => "link",
+        Resource::Link(_) | Resource::Way { .. } => "link",
         Resource::Mark(_) => "mark",
         Resource::Host(_) => "host",
     };

@@ -91,6 +91,37 @@ fn limits_from_outside_lower_what_there_is() {
 }
 
 #[test]
+fn a_limit_on_one_way_lowers_that_and_beside_one_on_the_link_the_lower_counts() {
+    let there = asked(1, 1, 0, 0);
+    let back = Asked { from: there.to, to: there.from, ..asked(2, 2, 0, 0) };
+    let limited = |limits: &[(Limited, u64)]| {
+        let limits: Vec<_> = limits.iter().map(|(of, gbps)| (*of, Rate::gbps(*gbps))).collect();
+        rates(&[there.clone(), back.clone()], &limits)
+    };
+    let forward = Limited::Way(2, Way::Forward);
+    assert_eq!(limited(&[(forward, 1)]), [(1, 1000), (2, 8000)].into());
+    assert_eq!(limited(&[(Limited::Way(2, Way::Backward), 1)]), [(1, 8000), (2, 1000)].into());
+    assert_eq!(limited(&[(Limited::Link(2), 3), (forward, 1)]), [(1, 1000), (2, 3000)].into());
+    assert_eq!(limited(&[(Limited::Link(2), 3), (forward, 5)]), [(1, 3000), (2, 3000)].into());
+    // Both are told by their own names, to be raised by them.
+    let (network, shares) = files();
+    let limits = [(Limited::Link(2), Rate::gbps(3)), (forward, Rate::gbps(1))];
+    let (down, sessions) = (BTreeSet::new(), [there]);
+    let situation = Situation {
+        network: &network,
+        shares: &shares,
+        down: &down,
+        limits: &limits,
+        booked: &[],
+        sessions: &sessions,
+    };
+    let capacities = Rates::of(&situation).expect("a problem").capacities;
+    let of = |way| limits_on("rb", way).map(|name| capacities.get(name.as_str()).copied());
+    assert_eq!(of(Way::Forward), [Some(3_000_000_000), Some(1_000_000_000)]);
+    assert_eq!(of(Way::Backward), [Some(3_000_000_000), None]);
+}
+
+#[test]
 fn a_cut_leaves_a_session_without_a_path() {
     let (network, shares) = files();
     let sessions = [asked(1, 1, 0, 0)];

@@ -213,7 +213,9 @@ pub fn revoke_token(state: &State, name: &str) -> Result<Vec<Event>, Refusal> {
 /// If there is no such link, mark or host, or it is over already.
 pub fn set_limit(state: &State, now: Moment, resource: Resource, limit: Limit) -> Result<Vec<Event>, Refusal> {
     let known = match &resource {
-        Resource::Link(name) => state.network.as_ref().is_some_and(|network| network.links.contains(name)),
+        Resource::Link(name) | Resource::Way { link: name, .. } => {
+            state.network.as_ref().is_some_and(|network| network.links.contains(name))
+        }
         Resource::Host(name) => state.network.as_ref().is_some_and(|network| network.hosts.contains(name)),
         Resource::Mark(name) => state.shares.as_ref().is_some_and(|shares| shares.marks.contains(name)),
     };

@@ -92,11 +92,14 @@ proptest! {
 /// What is in a log stays readable: if one of these changes, the version has to.
 #[test]
 fn encodings_stay() {
-    let events: [(Event, &[u8]); 4] = [
+    let lifted = |resource| Event::LimitLifted { resource };
+    let events: [(Event, &[u8]); 6] = [
         (Event::AgentBack { host: "h".into() }, &[1, 7, 1, b'h']),
         (Event::GenerationsReserved { below: 300 }, &[1, 19, 0xac, 0x02]),
         (Event::Woken { transfer: TransferId(3), leg: Some(2) }, &[1, 30, 3, 1, 2]),
         (Event::KeyExpired { by: "b".into(), key: "k".into() }, &[1, 37, 1, b'b', 1, b'k']),
+        (lifted(Resource::Host("h".into())), &[1, 14, 2, 1, b'h']),
+        (lifted(Resource::Way { link: "l".into(), forward: true }), &[1, 14, 3, 1, b'l', 1]),
     ];
     for (event, bytes) in events {
         assert_eq!(encode(&event), bytes, "{event:?}");
@@ -161,6 +164,12 @@ fn what_is_for_a_time_expires() {
     let limit = Limit { rate_bps: 1, until: Some(until), by: "noc".into(), why: "works".into() };
     let link = Resource::Link("ocean".into());
     granted(&mut state, BEGIN, |state| wish::set_limit(state, BEGIN, link.clone(), limit.clone()).expect("it may"));
+    let one_way = |link: &str| Resource::Way { link: link.into(), forward: true };
+    granted(&mut state, BEGIN, |state| {
+        wish::set_limit(state, BEGIN, one_way("ocean"), limit.clone()).expect("it may, beside that on both ways")
+    });
+    let unknown = wish::set_limit(&state, BEGIN, one_way("river"), limit.clone()).expect_err("no link");
+    assert!(unknown.kind == Kind::Unknown && unknown.text.contains("link `river:forward`"), "{}", unknown.text);
     let unknown = wish::set_limit(&state, BEGIN, Resource::Mark("ocean".into()), limit).expect_err("no mark");
     assert_eq!(unknown.kind, Kind::Unknown);
     let role = Role::Submitter { collaboration: "cms".into() };
@@ -172,7 +181,7 @@ fn what_is_for_a_time_expires() {
     assert!(wish::enrol(&state, until, Digest([9; 32]), Digest([8; 32])).is_err(), "it is expired");
     assert_eq!(next_due(&state, BEGIN), Some(until));
     let seen = Seen::default();
-    assert_eq!(due(&state, &seen, until.after_ms(0)).len(), 3);
+    assert_eq!(due(&state, &seen, until.after_ms(0)).len(), 4);
     for action in due(&state, &seen, until) {
         let Do::Record(event) = action.what else { panic!("it is to be logged") };
         state.apply(until, &event).expect("it fits");

@@ -7,7 +7,7 @@ mod planner;
 
 use api::rest::{self, About, Assurance, Explanation, Holder, Problem, Remedy, Wrong};
 use ledger::rates::{Hold, Left, Shortfall};
-use ledger::{Phase, Reason, Resource, SessionId, Thing, Transfer, TransferId, What};
+use ledger::{Limit, Phase, Reason, Resource, SessionId, Thing, Transfer, TransferId, What};
 
 use crate::app::Answer;
 use crate::core::Core;
@@ -189,15 +189,17 @@ fn link(core: &mut Core, id: &str) -> Answer<Facts> {
             moved[..moved.len().min(ROUTES_TOLD_MAX)].join(", ")
         );
     }
-    let limit = core.state.limits.get(&Resource::Link(name.to_owned()));
-    if let Some(limit) = limit {
+    let limits = limits(core, name, id.ends_with(":forward"));
+    for (on, limit) in &limits {
+        let what = if matches!(on, Resource::Way { .. }) { "this way limited" } else { "limited" };
         let until = limit.until.map(|until| format!(" until {until}")).unwrap_or_default();
-        text += &format!("; limited to {} by `{}`{until}: {}", views::rate(limit.rate_bps), limit.by, limit.why);
+        text += &format!("; {what} to {} by `{}`{until}: {}", views::rate(limit.rate_bps), limit.by, limit.why);
     }
     let holds: Vec<Hold> = booked(core, id).map(|left| left.holds.clone()).unwrap_or_default();
     text.extend(holds.iter().map(|hold| format!("; {} of it", views::hold(hold))));
     let mut told = begun(About::Link, id, text);
-    told.until = link.until.or(limit.and_then(|limit| limit.until).map(views::time));
+    let lowest = limits.first();
+    told.until = link.until.or(lowest.and_then(|(_, limit)| limit.until).map(views::time));
     told.rate_bps = Some(link.allocated_bps);
     told.holders = holders(core, id);
     told.holders.extend(holds.iter().map(planner::holder));
@@ -218,15 +220,24 @@ fn link(core: &mut Core, id: &str) -> Answer<Facts> {
         capacity_bps: link.mark_bps.or(link.capacity_bps),
         allocated_bps: Some(link.allocated_bps),
     });
-    if limit.is_some() {
-        let text = format!("lift the limit on `link:{name}`");
-        told.remedies.push(Remedy { text, rate_bps: None });
+    if !limits.is_empty() {
+        let ids: Vec<String> = limits.iter().map(|(on, _)| format!("`{}`", views::resource_id(on))).collect();
+        told.remedies
+            .push(Remedy { text: format!("lift the limit on {}", ids.join(", then that on ")), rate_bps: None });
     }
     if link.state == rest::LinkState::Down {
         told.remedies
             .push(Remedy { text: "repair it: it is used again after its hold-down".to_owned(), rate_bps: None });
     }
     Ok(Facts { told, planner: None })
+}
+
+/// The limits from outside on a direction of a link, that which counts first: on the link, and on this way alone.
+fn limits<'a>(core: &'a Core, link: &str, forward: bool) -> Vec<(Resource, &'a Limit)> {
+    let on = [Resource::Way { link: link.to_owned(), forward }, Resource::Link(link.to_owned())];
+    let mut limits: Vec<_> = on.into_iter().filter_map(|on| Some((core.state.limits.get(&on)?, on))).collect();
+    limits.sort_by_key(|(limit, _)| limit.rate_bps);
+    limits.into_iter().map(|(limit, on)| (on, limit)).collect()
 }
 
 /// What bookings leave of a direction of a link.

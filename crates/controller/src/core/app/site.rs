@@ -141,27 +141,24 @@ pub(super) fn set_mode(core: &mut Core, host: String, mode: Mode, reason: String
 /// A resource of that name.
 type Named = fn(String) -> Resource;
 
-/// What a limit is on: `link:ana`, `mark:ocean`, `host:dtn1`; or the name alone, if only one thing is called so.
+/// What a limit is on: `link:ana` for both ways of a link, `link:ana:forward` for one, `mark:ocean`, `host:dtn1`; or the name alone, if only one thing
+/// is called so. What is called so with the way in its name goes before a way of a link.
 pub(super) fn resource(core: &Core, text: &str) -> Answer<Resource> {
     let kinds: [(&str, Named); 3] = [("link", Resource::Link), ("mark", Resource::Mark), ("host", Resource::Host)];
     for (kind, of) in kinds {
         if let Some(name) = text.strip_prefix(kind).and_then(|rest| rest.strip_prefix(':')) {
-            return Ok(of(name.to_owned()));
+            let of = of(name.to_owned());
+            let way = if matches!(of, Resource::Link(_)) && !is_there(core, &of) { way_of(core, name) } else { None };
+            return Ok(way.unwrap_or(of));
         }
     }
     let found: Vec<Resource> =
         kinds.map(|(_, of)| of(text.to_owned())).into_iter().filter(|of| is_there(core, of)).collect();
     match &found[..] {
         [one] => Ok(one.clone()),
-        [] => {
-            let link = text.strip_suffix(":forward").or_else(|| text.strip_suffix(":backward"));
-            if let Some(link) = link.map(|name| Resource::Link(name.to_owned())).filter(|link| is_there(core, link)) {
-                let detail = format!("a limit is on both ways of {link}, `{text}` is one");
-                let fix = format!("write `{}`; for one way set a mark with `from`", views::resource_id(&link));
-                return Err(Problem::new(Kind::Invalid, detail).fix(fix));
-            }
-            Err(Problem::not_found(format!("link, mark or host `{text}`")).fix("look at GET /links and GET /classes"))
-        }
+        [] => way_of(core, text).ok_or_else(|| {
+            Problem::not_found(format!("link, mark or host `{text}`")).fix("look at GET /links and GET /classes")
+        }),
         several => {
             let names: Vec<String> = several.iter().map(views::resource_id).collect();
             let detail = format!("`{text}` is the name of several things");
@@ -170,10 +167,21 @@ pub(super) fn resource(core: &Core, text: &str) -> Answer<Resource> {
     }
 }
 
+/// A way of a link: `ana:forward` or `ana:backward`.
+fn way_of(core: &Core, text: &str) -> Option<Resource> {
+    let (link, way) = text.rsplit_once(':')?;
+    let forward = match way {
+        "forward" => true,
+        "backward" => false,
+        _ => return None,
+    };
+    Some(Resource::Way { link: link.to_owned(), forward }).filter(|of| is_there(core, of))
+}
+
 fn is_there(core: &Core, resource: &Resource) -> bool {
     let state = &core.state;
     let in_network = state.network.as_ref().is_some_and(|network| match resource {
-        Resource::Link(name) => network.links.contains(name),
+        Resource::Link(name) | Resource::Way { link: name, .. } => network.links.contains(name),
         Resource::Host(name) => network.hosts.contains(name),
         Resource::Mark(_) => false,
     });

@@ -82,7 +82,7 @@ fn the_widest_goes_first_and_then_what_fails_with_it_least() {
     let mut known = Known::of(&network);
     let mut order = |on: &[(LinkIndex, u64)]| {
         let all = between(&mut known, &network, [0, 1]);
-        rank(&network, all, &Load { on: on.iter().copied().collect(), ..Load::default() })
+        rank(&network, all, 0, &Load { on: on.iter().copied().collect(), ..Load::default() })
     };
     let [n, s, m] = [0, 1, 2].map(Route::Named);
     assert_eq!(order(&[]), [n, s, m], "the cheaper of those that are as wide; the other is in the same duct");
@@ -91,8 +91,21 @@ fn the_widest_goes_first_and_then_what_fails_with_it_least() {
     assert_eq!(order(&[(1, 1), (3, 1)]), [s, n, m]);
     // A limit from outside on both north and middle.
     let all = between(&mut known, &network, [0, 1]);
-    let limits = [(1, 7_000_000_000), (3, 6_000_000_000)].into();
-    assert_eq!(rank(&network, all, &Load { limits, ..Load::default() }), [s, n, m]);
+    let mut load = Load::default();
+    [(1, 7_000_000_000), (3, 6_000_000_000)].into_iter().for_each(|(link, bps)| load.limit(link, None, bps));
+    assert_eq!(rank(&network, all.clone(), 0, &load), [s, n, m]);
+    // A limit on one way is none for sessions that go the other way; with one on both the lower counts.
+    let (north, way) = directed(&network, &known.links(&network, n).expect("links"), 0).expect("it leads there")[1];
+    assert_eq!(north, 1);
+    let mut load = Load::default();
+    load.limit(north, Some(way), 1_000_000_000);
+    assert_eq!(rank(&network, all.clone(), 0, &load).last(), Some(&n));
+    assert_eq!(rank(&network, all.clone(), 1, &load), [n, s, m]);
+    load.limit(north, None, 7_000_000_000);
+    let limits = |load: &Load| load.limits.values().copied().collect::<BTreeSet<u64>>();
+    assert_eq!(limits(&load), [1_000_000_000, 7_000_000_000].into());
+    load.limit(north, None, 500_000_000);
+    assert_eq!(limits(&load), [500_000_000].into());
 }
 
 #[test]

@@ -42,6 +42,10 @@ pub(in crate::action) struct Controller {
     pub(in crate::action) json: bool,
 }
 
+/// Said where the token is none that the controller knows.
+const UNAUTHENTICATED: &str = "the controller knows no such API token: give another by --token-file or LONGHAUL_TOKEN; an admin makes one \
+     with `longhaul controller token new`";
+
 /// The body of a request.
 pub(in crate::action) enum Content {
     None,
@@ -218,8 +222,16 @@ async fn refused(response: Response<Incoming>) -> anyhow::Error {
     let body = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
     let bytes = body.map(|body| body.to_bytes()).unwrap_or_default();
     match serde_json::from_slice::<Problem>(&bytes) {
-        Ok(problem) if is_problem => exit::coded(code_of(problem.kind), problem.to_string()),
+        Ok(problem) if is_problem => exit::coded(code_of(problem.kind), text_of(&problem)),
         _ => anyhow!("the controller answers {status}; it may be of another version, or no controller"),
+    }
+}
+
+/// What it says, to whoever has a command line: its advice on a token is for those who write requests.
+fn text_of(problem: &Problem) -> String {
+    match problem.kind {
+        Kind::Unauthenticated => UNAUTHENTICATED.to_owned(),
+        _ => problem.to_string(),
     }
 }
 

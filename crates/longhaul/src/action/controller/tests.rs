@@ -141,6 +141,12 @@ async fn problems_become_texts_and_codes() {
         let error = run(&fake, "transfer show t7").await.unwrap_err();
         assert_eq!((exit::code_of(&error), error.to_string()), (code, "it is so: do this".to_owned()));
     }
+    // What to send in a request helps nobody at a command line.
+    let fake_of_strangers = fake(vec![problem(api::rest::Kind::Unauthenticated)]).await;
+    let error = run(&fake_of_strangers, "transfer show t7").await.unwrap_err();
+    let text = "the controller knows no such API token: give another by --token-file or LONGHAUL_TOKEN; an admin makes one with \
+                `longhaul controller token new`";
+    assert_eq!((exit::code_of(&error), error.to_string().as_str()), (exit::USAGE, text));
     let other = fake(vec![(500, json!("no problem document"))]).await;
     let error = run(&other, "agent ls").await.unwrap_err();
     assert!(error.to_string().contains("another version"), "{error}");

@@ -95,6 +95,44 @@ async fn leased(agent: &mut Agent) -> u64 {
 }
 
 #[tokio::test]
+async fn a_limit_on_one_way_holds_back_who_goes_that_way_and_is_named() {
+    let world = World::set_up().await;
+    let (id, mut a, _b) = moving(&world).await;
+    let limit = |gbps: u64| api::rest::LimitRequest {
+        rate_bps: gbps * 1_000_000_000,
+        for_seconds: 60,
+        why: "works".to_owned(),
+    };
+    world.face.set_limit(&world.me, "ocean:forward", limit(2)).await.expect("a limit");
+    assert_eq!(leased(&mut a).await, 2_000_000_000);
+    let blocking = async || {
+        let why = world.why(About::Transfer, &id.to_string()).await;
+        let resource = why.resource.clone().expect("something holds it back");
+        (resource.name, resource.kind, why)
+    };
+    let (name, kind, why) = blocking().await;
+    assert_eq!((name.as_str(), kind.as_str()), ("limit on ocean:forward", "limit"), "{}", why.text);
+    let raise = "raise limit on ocean:forward to 4 Gb/s";
+    assert!(why.remedies.iter().any(|remedy| remedy.text.starts_with(raise)), "{:?}", why.remedies);
+    let most = async |way| world.face.link(&world.me, way).await.expect("a link").mark_bps;
+    assert_eq!(most("ocean:forward").await, Some(2_000_000_000));
+    assert_eq!(most("ocean:backward").await, Some(8_000_000_000));
+    // A lower one on both ways counts in its place; lifted, that on the way is in force again.
+    world.face.set_limit(&world.me, "ocean", limit(1)).await.expect("a limit");
+    assert_eq!(leased(&mut a).await, 1_000_000_000);
+    let (name, _, why) = blocking().await;
+    assert_eq!(name, "limit on ocean (forward)", "{}", why.text);
+    assert_eq!([most("ocean:forward").await, most("ocean:backward").await], [Some(1_000_000_000); 2]);
+    world.face.lift_limit(&world.me, "ocean").await.expect("it is lifted");
+    let begun = std::time::Instant::now();
+    while [most("ocean:forward").await, most("ocean:backward").await] != [Some(2_000_000_000), Some(8_000_000_000)] {
+        assert!(begun.elapsed() < Duration::from_secs(4), "it is not planned");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(blocking().await.0, "limit on ocean:forward");
+}
+
+#[tokio::test]
 async fn what_others_have_booked_is_not_given_out() {
     let world = World::set_up().await;
     let (id, mut a, _b) = moving(&world).await;
@@ -183,7 +221,17 @@ async fn a_link_says_since_when_it_is_down_and_what_limits_it() {
     for part in ["from rb to ra: 8 Gb/s", "down since", "3 probes missing", "limited to 5 b/s by `me`", "repair"] {
         assert!(why.text.contains(part), "{part} in {}", why.text);
     }
-    assert!(why.until.is_some() && why.remedies.iter().any(|remedy| remedy.text.contains("lift the limit")));
+    assert!(why.until.is_some() && why.remedies.iter().any(|remedy| remedy.text == "lift the limit on `link:ocean`"));
+    // One on this way too: the lower is told first.
+    let limit = api::rest::LimitRequest { rate_bps: 4, for_seconds: 60, why: "paint".to_owned() };
+    world.face.set_limit(&world.me, "ocean:forward", limit).await.expect("a limit");
+    let other = world.why(About::Link, "ocean:backward").await;
+    assert!(!other.text.contains("paint"), "{}", other.text);
+    let both = world.why(About::Link, "ocean:forward").await;
+    let places = ["; this way limited to 4 b/s by `me`", "; limited to 5 b/s by `me`"].map(|part| both.text.find(part));
+    assert!(places[0].is_some() && places[0] < places[1], "{}", both.text);
+    let lift = "lift the limit on `link:ocean:forward`, then that on `link:ocean`";
+    assert!(both.remedies.iter().any(|remedy| remedy.text == lift), "{:?}", both.remedies);
     let down = world.face.link(&world.me, "ocean:forward").await.expect("a link");
     assert_eq!(down.state, api::rest::LinkState::Down);
 }

@@ -42,8 +42,17 @@ async fn plannings_are_made_again_and_what_differs_is_told() {
     });
     let differ = replay().plannings_differ;
     assert!(differ.len() == 1 && differ[0].contains("would get 1000000000 b/s"), "{differ:?}");
-    change(&|planning| planning["limits"] = serde_json::json!([["Link", 99, 1]]));
-    assert!(replay().plannings_differ[0].contains("another network"));
+    // A limit on one way is read as such: on that of the session, and on the other.
+    let mut told = ["Forward", "Backward"].map(|way| {
+        change(&|planning| planning["limits"] = serde_json::json!([[way, 1, 1_000_000_000]]));
+        replay().plannings_differ
+    });
+    told.sort_by_key(Vec::len);
+    assert!(told[0].is_empty() && told[1][0].contains("would get 1000000000 b/s"), "{told:?}");
+    for on in ["Link", "Forward"] {
+        change(&|planning| planning["limits"] = serde_json::json!([[on, 99, 1]]));
+        assert!(replay().plannings_differ[0].contains("another network"));
+    }
     let (after, mut rows) = change(&|planning| planning["limits"] = serde_json::json!([]));
     rows.put_planning(after + 1_000, b"{", PLANNINGS_MAX).expect("it is kept");
     drop(rows);

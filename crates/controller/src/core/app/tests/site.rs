@@ -48,9 +48,19 @@ async fn limits_are_set_shown_and_lifted_by_any_name() {
         all.iter().map(|limit| limit.resource.as_str()).collect::<Vec<_>>(),
         ["link:ocean", "mark:sea", "host:a1"]
     );
-    let one_way = world.face.set_limit(&world.me, "ocean:forward", ask()).await.expect_err("it is both ways");
-    assert_eq!(one_way.kind, Kind::Invalid);
-    assert!(one_way.fix.expect("a way out").contains("link:ocean"));
+    let one_way = world.face.set_limit(&world.me, "ocean:forward", ask()).await.expect("on one way");
+    assert_eq!(one_way.resource, "link:ocean:forward");
+    for name in ["ocean:forward", "link:ocean:forward"] {
+        assert_eq!(world.face.limit(&world.me, name).await.as_ref(), Ok(&one_way), "beside that on both ways");
+    }
+    world.face.set_limit(&world.me, "link:ocean:backward", ask()).await.expect("on the other way");
+    assert_eq!(world.face.limits(&world.me).await.expect("a list").len(), 5);
+    world.face.lift_limit(&world.me, "ocean:backward").await.expect("it is lifted");
+    world.face.lift_limit(&world.me, "link:ocean:forward").await.expect("it is lifted");
+    assert_eq!(kind(world.face.limit(&world.me, "ocean:forward").await), Kind::NotFound);
+    for unknown in ["ocean:up", "link:ocean:up", "river:forward", "link:river:forward", "mark:ocean:forward"] {
+        assert_eq!(kind(world.face.set_limit(&world.me, unknown, ask()).await), Kind::NotFound, "{unknown}");
+    }
     assert_eq!(kind(world.face.set_limit(&world.me, "river", ask()).await), Kind::NotFound);
     assert_eq!(kind(world.face.set_limit(&world.me, "host:ocean", ask()).await), Kind::NotFound);
     world.face.lift_limit(&world.me, "ocean").await.expect("it is lifted");

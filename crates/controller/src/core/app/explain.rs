@@ -86,7 +86,8 @@ fn transfer(core: &Core, subject: &str, id: TransferId, leg: Option<usize>) -> A
     let mut told = begun(about, subject, text(transfer, legs, phase, &reason, leg.is_some()));
     told.until = reason.until.map(views::time);
     let sessions: Vec<SessionId> = legs.iter().flat_map(|leg| leg.sessions.iter().copied()).collect();
-    if sessions.is_empty() {
+    // Of a session that stands still as a host's operator says the planner knows nothing.
+    if sessions.is_empty() || reason.what == What::HostPaused {
         told.resource = reason.thing.as_ref().and_then(resource);
         told.remedies.extend(reason.way_out().map(|text| Remedy { text: text.to_owned(), rate_bps: None }));
         return Ok(Facts { told, planner: None });

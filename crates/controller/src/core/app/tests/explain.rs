@@ -179,6 +179,25 @@ async fn what_others_have_booked_is_not_given_out() {
 }
 
 #[tokio::test]
+async fn what_stands_still_at_a_paused_host_says_whom_to_ask() {
+    let world = World::set_up().await;
+    let (id, _a, mut b) = moving(&world).await;
+    let decided = api::agent::ModeSet { mode: api::agent::Mode::Paused, reason: "disks".to_owned() };
+    b.say(&FromAgent::Mode(decided)).await;
+    for _ in 0..50 {
+        let why = world.why(About::Transfer, &id.to_string()).await;
+        if why.resource.as_ref().is_some_and(|resource| resource.kind == "host") {
+            assert_eq!(why.resource.expect("just seen").name, "b1");
+            let remedies: Vec<&str> = why.remedies.iter().map(|remedy| remedy.text.as_str()).collect();
+            assert_eq!(remedies, ["resume a host of the endpoint"], "the planner has nothing to add");
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{:?}", world.why(About::Transfer, &id.to_string()).await);
+}
+
+#[tokio::test]
 async fn a_waiting_transfer_says_for_what() {
     let world = World::set_up().await;
     let first = world.submit(request()).await.expect("it is taken");

@@ -253,11 +253,12 @@ impl Site {
     pub fn forget(&self) -> Result<(), StateError> {
         lock(&self.state).change(|kept| (kept.fingerprint, kept.forgotten) = (None, true))?;
         tracing::info!("the operator dropped the controller");
+        // The controller sees this host leave before it hears that a token of it is refused.
+        self.dropped.send_modify(|count| *count += 1);
         self.tokens.end_all();
         for driven in lock(&self.sessions).values() {
             driven.stop(Cause::Leaving);
         }
-        self.dropped.send_modify(|count| *count += 1);
         Ok(())
     }
 

@@ -52,7 +52,7 @@ pub struct Overrides {
     pub door: Option<PathBuf>,
     /// `--door-user USER`.
     pub door_user: Option<String>,
-    /// `--controller HOST:PORT[#FINGERPRINT]`.
+    /// `--controller HOST:PORT[#FINGERPRINT]`, or `https://HOST[:PORT][#FINGERPRINT]`.
     pub controller: Option<String>,
     /// `--enrol-token-file FILE`.
     pub enrol_token_file: Option<PathBuf>,

@@ -234,6 +234,12 @@ impl Core {
         }
     }
 
+    /// Makes durable what was recorded before it runs; false if the store refuses.
+    pub(crate) fn keep_set_up(&mut self) -> bool {
+        self.commit();
+        self.refused_until.is_none()
+    }
+
     /// How long a link is held down the first time that it fails.
     pub(crate) fn hold_down(&mut self, first: std::time::Duration) {
         self.probing.set_hold(first);
@@ -252,19 +258,20 @@ impl Core {
             First::Heard(message) => self.hear(message),
             First::Tick | First::Other => {}
         }
+        // What was taken first may have been a long list: who waits for an answer to it waits for what is added here.
         for _ in 0..TURN_MAX {
+            if begun.elapsed() >= TURN_TIME {
+                break;
+            }
             let Ok(ask) = queues.asks.try_recv() else { break };
             self.do_ask(ask);
-            if begun.elapsed() >= TURN_TIME {
-                break;
-            }
         }
         for _ in 0..TURN_MAX {
-            let Ok(message) = queues.heard.try_recv() else { break };
-            self.hear(message);
             if begun.elapsed() >= TURN_TIME {
                 break;
             }
+            let Ok(message) = queues.heard.try_recv() else { break };
+            self.hear(message);
         }
         if is_tick {
             self.look();

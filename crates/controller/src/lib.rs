@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+mod applied;
 mod cause;
 pub mod config;
 mod core;

@@ -14,6 +14,7 @@ use service::stop::{Stop, asked};
 use service::{IdentityError, PrivateDir, ReadyFile, StateError};
 use tokio::sync::{oneshot, watch};
 
+use crate::applied::Applied;
 use crate::config::{Config, Text};
 use crate::core::app::Face;
 use crate::core::{Core, StartError, queues};
@@ -102,7 +103,11 @@ pub async fn run(config: Config, stop: watch::Receiver<Stop>) -> Result<(), Cont
     let mut core = crate::core::open(&config.store)?;
     core.hold_down(config.hold);
     core.desk.counting.trusted = config.counting.clone();
-    set_up(&mut core, &config, &admin)?;
+    let applied = Applied::load(&dir)?;
+    set_up(&mut core, &config, &applied, &admin)?;
+    if core.keep_set_up() {
+        applied.with(&config).keep(&dir)?;
+    }
     let listening = |source| ControllerError::Listen { address: config.listen.address, source };
     let (socket, bound) = bind(config.listen).map_err(listening)?;
     let (doors, queues) = queues();
@@ -180,7 +185,7 @@ fn admin_token(dir: &PrivateDir) -> Result<String, ControllerError> {
 }
 
 /// Brings the state in line with the configuration.
-fn set_up(core: &mut Core, config: &Config, admin: &str) -> Result<(), ControllerError> {
+fn set_up(core: &mut Core, config: &Config, applied: &Applied, admin: &str) -> Result<(), ControllerError> {
     let digest = Digest(token_digest(admin));
     if core.state.tokens.get(ADMIN).is_none_or(|known| known.digest != digest) {
         if core.state.tokens.contains_key(ADMIN) {
@@ -190,24 +195,21 @@ fn set_up(core: &mut Core, config: &Config, admin: &str) -> Result<(), Controlle
             Event::TokenMade { name: ADMIN.to_owned(), digest, role: Role::Admin, until: None, by: BY.to_owned() };
         core.record_own(made);
     }
-    if let Some(network) = &config.network
-        && core.state.network.as_ref().is_none_or(|known| known.text != network.text)
-    {
+    let known = core.state.network.as_ref().map(|known| known.text.as_str());
+    if let Some(network) = applied.network(config, known) {
         let events = ledger::wish::set_network(&core.state, &network.text, BY);
         record(core, network, events)?;
     }
-    if let Some(shares) = &config.shares
-        && core.state.shares.as_ref().is_none_or(|known| known.text != shares.text)
-    {
+    let known = core.state.shares.as_ref().map(|known| known.text.as_str());
+    if let Some(shares) = applied.shares(config, known) {
         let events = ledger::wish::set_shares(&core.state, &shares.text, BY);
         record(core, shares, events)?;
         if let Some(text) = core.uncounted_at_start() {
             return Err(ControllerError::World { path: shares.path.clone(), text });
         }
     }
-    if let Some(bookings) = &config.bookings
-        && core.state.bookings.as_ref().is_none_or(|known| known.text != bookings.text)
-    {
+    let known = core.state.bookings.as_ref().map(|known| known.text.as_str());
+    if let Some(bookings) = applied.bookings(config, known) {
         let events = ledger::wish::set_bookings(&core.state, &bookings.text, BY);
         record(core, bookings, events)?;
     }

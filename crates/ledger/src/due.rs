@@ -1,6 +1,7 @@
 //! What is to be done now.
 
 mod ending;
+mod gives_way;
 mod hosts;
 mod listing;
 mod place;
@@ -33,6 +34,7 @@ pub fn due(state: &State, seen: &Seen, now: Moment) -> Vec<Action> {
     sessions(state, seen, now, &mut found);
     listing::listings(state, seen, now, &mut found);
     place::starts(state, seen, now, &mut found);
+    gives_way::gives_way(state, seen, now, &mut found);
     found
 }
 

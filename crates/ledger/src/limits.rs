@@ -95,6 +95,11 @@ pub const SILENT_MS: u64 = 120_000;
 /// A session that was asked to stop and has not ended after so long is lost, ms.
 pub const STOP_GRACE_MS: u64 = 60_000;
 
+/// A session that runs so long may be stopped for work that has a better claim to its place, ms: one that is stopped at once did nothing.
+pub const GIVES_WAY_AFTER_MS: u64 = 10_000;
+/// Sessions that are stopped for others in one call of [`crate::due`].
+pub const GIVES_WAY_MAX: usize = 16;
+
 /// Sessions of a leg at once.
 pub const LEG_SESSIONS_MAX: usize = 64;
 /// Legs of one class between the same endpoints that move at once. Fewer at once finish sooner in the mean than all together.

@@ -105,6 +105,8 @@ pub enum What {
     HeldEnough,
     /// It is no longer of interest.
     Forgotten,
+    /// Work with a better claim has no place at the hosts.
+    GivesWay,
 }
 
 impl Reason {
@@ -188,6 +190,7 @@ impl Reason {
             What::Expired => "its time is over".to_owned(),
             What::HeldEnough => "the hold-down is over".to_owned(),
             What::Forgotten => "it is long over".to_owned(),
+            What::GivesWay => "has a better claim to its place, and gets it".to_owned(),
         }
     }
 }

@@ -84,6 +84,16 @@ fn budget(raw: Option<&RawController>, source: &Source<'_>) -> Result<Budget, Co
 fn parse(text: &str, from: &From<'_>) -> Result<ControllerAddress, ConfigError> {
     let (address, pin) = text.split_once('#').map_or((text, None), |(address, pin)| (address, Some(pin)));
     let shown = address.escape_debug();
+    // As people have it for the command line: there a port may be left out.
+    let with_port;
+    let address = match address.strip_prefix("https://").map(|rest| rest.strip_suffix('/').unwrap_or(rest)) {
+        Some(rest) if rest.ends_with(']') || !rest.contains(':') => {
+            with_port = format!("{rest}:{PORT}");
+            with_port.as_str()
+        }
+        Some(rest) => rest,
+        None => address,
+    };
     let bad =
         || from.error(format!("`{shown}` is no host with a port: write for example `controller.example.org:{PORT}`"));
     let (host, port) = address.rsplit_once(':').ok_or_else(bad)?;

@@ -363,6 +363,27 @@ fn the_controller_and_its_grants() {
 }
 
 #[test]
+fn a_controller_is_named_by_address_or_url() {
+    let site = Site::new();
+    let pin = format!("sha256:{}", "ab".repeat(32));
+    for (written, address) in [
+        ("c.example.org:4811", "c.example.org:4811"),
+        ("https://c.example.org", "c.example.org:4811"),
+        ("https://c.example.org/", "c.example.org:4811"),
+        ("https://c.example.org:99", "c.example.org:99"),
+        ("https://[::1]", "[::1]:4811"),
+        (&format!("https://[::1]:7/#{pin}"), "[::1]:7"),
+    ] {
+        let over = Overrides { controller: Some(written.to_owned()), ..Overrides::default() };
+        let config =
+            load(&site, "[[root]]\npath = \"TOP/data\"", &over).unwrap_or_else(|error| panic!("{written}: {error}"));
+        let controller = config.controller().expect("there is one");
+        assert_eq!(controller.to_string(), address, "{written}");
+        assert_eq!(controller.fingerprint.is_some(), written.contains('#'));
+    }
+}
+
+#[test]
 fn interfaces_count_for_links_each_once() {
     let site = Site::new();
     let counter = |interface: &str, link: &str, sends: &str| {

@@ -65,6 +65,59 @@ fn reason(world: &World, id: TransferId) -> What {
     standing(&world.state, &world.seen, world.now, id).expect("it is there").1.what
 }
 
+/// What the log says of sessions that were stopped as asked.
+fn stopped(world: &World) -> usize {
+    let events = world.log.iter().map(|(_, bytes)| ledger::decode(bytes).expect("it was written"));
+    let is_it =
+        |event: &Event| matches!(event, Event::SessionEnded { outcome, .. } if outcome.cause == Some(Cause::Stopped));
+    events.filter(is_it).count()
+}
+
+/// Hosts that are full for days with work of a class, and then a transfer that comes: whether it moves within a minute.
+fn comes_to_full_hosts(running: (&str, u8), comes: (&str, u8)) -> (World, TransferId, bool) {
+    let of = |(class, urgency): (&str, u8), name: &str| Submission {
+        class: class.to_owned(),
+        urgency,
+        ..submission(&["a"], &["b"], name)
+    };
+    let mut world = World::new(1, 2);
+    for number in 0..8 {
+        submit(&mut world, of(running, &format!("long {number}")), vec![40_000_000_000_000; 3]);
+    }
+    world.until(60, |world| world.state.sessions.len() == 6);
+    (0..30).for_each(|_| world.second());
+    let id = submit(&mut world, of(comes, "it"), vec![1_000_000_000; 4]);
+    let moves = (0..60).any(|_| {
+        world.second();
+        !world.state.transfers[&id].legs[0].sessions.is_empty()
+    });
+    (world, id, moves)
+}
+
+#[test]
+fn work_with_a_better_claim_gets_a_place_at_hosts_that_are_full() {
+    for (running, comes) in
+        [(("spare", 0), ("sky", 0)), (("sky", 0), ("lhc", 0)), (("lhc", 0), ("sky", 0)), (("lhc", 0), ("lhc", 1))]
+    {
+        let (mut world, id, moves) = comes_to_full_hosts(running, comes);
+        assert!(moves, "{running:?} {comes:?}: {:?}", reason(&world, id));
+        assert_eq!(until_ended(&mut world, id, HOUR), Phase::Done);
+        world.until(120, |world| world.state.sessions.len() == 6);
+        let (others, stopped) = (world.state.sessions.len(), stopped(&world));
+        assert_eq!(others, 6, "their places are theirs again");
+        assert!((1..=4).contains(&stopped), "{running:?} {comes:?}: {stopped} were stopped for four files");
+    }
+}
+
+#[test]
+fn work_without_a_better_claim_waits() {
+    for (running, comes) in [(("sky", 0), ("spare", 9)), (("lhc", 3), ("lhc", 3)), (("lhc", 3), ("lhc", 2))] {
+        let (world, id, moves) = comes_to_full_hosts(running, comes);
+        assert!(!moves && matches!(reason(&world, id), What::Full | What::Behind), "{running:?} {comes:?}");
+        assert_eq!(stopped(&world), 0);
+    }
+}
+
 #[test]
 fn three_by_three_hosts_fill_what_no_pair_can() {
     let mut world = World::new(1, 8);

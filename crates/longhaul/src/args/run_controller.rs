@@ -32,15 +32,15 @@ pub(crate) struct RunControllerArgs {
     #[command(flatten)]
     pub(crate) place: PlaceArgs,
 
-    /// Network (TOML); set at each start if it is another than the one in force
+    /// Network (TOML); set at a start if the file is new or has changed since it was set from it
     #[arg(long, value_name = "FILE")]
     pub(crate) network: Option<PathBuf>,
 
-    /// Classes and marks (TOML); set at each start if they are others than those in force
+    /// Classes and marks (TOML); set at a start if the file is new or has changed since
     #[arg(long, value_name = "FILE")]
     pub(crate) shares: Option<PathBuf>,
 
-    /// What others have booked (TOML); set at each start if it is another list than the one in force
+    /// What others have booked (TOML); set at a start if the file is new or has changed since
     #[arg(long, value_name = "FILE")]
     pub(crate) bookings: Option<PathBuf>,
 

@@ -54,8 +54,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "USER")]
     pub(crate) door_user: Option<String>,
 
-    /// Controller that this agent works for; without a fingerprint whoever answers first is pinned
-    #[arg(long, value_name = "HOST:PORT[#FINGERPRINT]")]
+    /// Controller that this agent works for: https://HOST, https://HOST:PORT or HOST:PORT, each with #FINGERPRINT behind it; without
+    /// a fingerprint whoever answers first is pinned
+    #[arg(long, value_name = "URL")]
     pub(crate) controller: Option<String>,
 
     /// File with the one-time token by which the controller takes this agent

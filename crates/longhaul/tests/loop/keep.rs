@@ -44,6 +44,35 @@ fn tokens_are_made_for_roles_and_taken_back() {
     assert!(last.code() != Some(0) && last.err.contains("make another first"), "{}", last.err);
 }
 
+#[test]
+fn what_was_set_by_api_stays_over_a_restart() {
+    let mut fleet = Fleet::new("80 Mb/s", &["w1", "e1"]);
+    fleet.world.write("west-data/one", 30_000_000);
+    let file = fleet.world.path("shares.toml");
+    let begun_with = std::fs::read_to_string(&file).expect("it was written");
+    let other = fleet.world.path("other.toml");
+    std::fs::write(&other, format!("{begun_with}\n[[class]]\nname = \"guests\"\n")).expect("a file can be written");
+    fleet.ask(&["class", "set", &other.display().to_string()]).expect_code(0);
+    // It does not end before the restart: without its class the controller could not begin with the file.
+    let id = fleet.submit("west:one", "east:one", "guests", &[]);
+    fleet.kill_controller();
+    fleet.start_controller();
+    let classes = |fleet: &Fleet| {
+        let all = fleet.json(&["class", "ls"]);
+        let names =
+            all["classes"].as_array().expect("a list").iter().map(|class| class["name"].as_str().map(str::to_owned));
+        names.collect::<Option<Vec<String>>>().expect("they have names")
+    };
+    assert!(classes(&fleet).contains(&"guests".to_owned()), "{:?}", classes(&fleet));
+    assert_eq!(fleet.end_of(&id)["state"], "done");
+    // A file that has changed is what its operator wants.
+    std::fs::write(&file, format!("{begun_with}\n[[class]]\nname = \"night\"\n")).expect("a file can be written");
+    fleet.stop_controller();
+    fleet.start_controller();
+    let now = classes(&fleet);
+    assert!(now.contains(&"night".to_owned()) && !now.contains(&"guests".to_owned()), "{now:?}");
+}
+
 /// A command about the store in that state directory.
 fn longhaul(fleet: &Fleet, arguments: &[&str], state: &str) -> Ended {
     let mut command = Command::new(env!("CARGO_BIN_EXE_longhaul"));

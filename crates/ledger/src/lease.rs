@@ -40,6 +40,8 @@ pub struct Grant {
     pub length_ms: u64,
     /// What holds after that, b/s of IP packets.
     pub fall_back_bps: u64,
+    /// After so long, ms, the fall-back holds already: what is booked begins.
+    pub falls_after_ms: Option<u64>,
 }
 
 /// A lease that an agent has, or may have.
@@ -68,6 +70,8 @@ struct Session {
     left: Vec<Number>,
     /// What it is to have.
     target: u64,
+    /// What it may have with nobody in charge.
+    alone: u64,
     acknowledged: Option<Lease>,
     underway: Vec<Lease>,
 }
@@ -97,6 +101,8 @@ impl Session {
 pub struct Leases {
     sessions: BTreeMap<u64, Session>,
     resources: Resources,
+    /// When less is left than now, by the clock of `now` everywhere here.
+    less_at: Option<u64>,
 }
 
 impl Leases {
@@ -136,10 +142,10 @@ impl Leases {
         for (id, of) in &mut self.sessions {
             of.uses.iter_mut().chain(&mut of.left).for_each(|number| *number = carried.number(*number));
             let Some(rated) = rates.sessions.get(id) else {
-                of.target = 0;
+                (of.target, of.alone) = (0, 0);
                 continue;
             };
-            of.target = rated.rate_bps;
+            (of.target, of.alone) = (rated.rate_bps, rated.alone_bps);
             let uses: Vec<Number> = rated.uses.iter().map(|name| carried.of(name)).collect();
             if of.uses != uses {
                 of.left.append(&mut of.uses);
@@ -148,6 +154,11 @@ impl Leases {
                 of.uses = uses;
             }
         }
+    }
+
+    /// From then on something is booked of what the last rates were: leases that last longer say so.
+    pub fn foresee(&mut self, less_at: Option<u64>) {
+        self.less_at = less_at;
     }
 
     /// What a session may be sending at most, b/s of IP packets.
@@ -202,7 +213,7 @@ impl Leases {
             if of.target > rate {
                 rises.push((*id, rate, is_due));
             } else {
-                grants.push(of.send(*id, of.target, now, &mut generation));
+                grants.push(of.send(*id, of.target, (now, self.less_at), &mut generation));
             }
         }
         if rises.is_empty() {
@@ -223,7 +234,7 @@ impl Leases {
             if may <= rate || !is_worth_it {
                 if is_due && of.told().is_some() {
                     let of = self.sessions.get_mut(&id).expect("it is one of them");
-                    grants.push(of.send(id, rate, now, &mut generation));
+                    grants.push(of.send(id, rate, (now, self.less_at), &mut generation));
                 }
                 continue;
             }
@@ -232,7 +243,7 @@ impl Leases {
                 *of = of.saturating_sub(held).saturating_add(may.max(held));
             }
             let of = self.sessions.get_mut(&id).expect("it is one of them");
-            grants.push(of.send(id, may, now, &mut generation));
+            grants.push(of.send(id, may, (now, self.less_at), &mut generation));
         }
         grants
     }
@@ -258,15 +269,24 @@ impl Leases {
 }
 
 impl Session {
-    fn send(&mut self, session: u64, rate: u64, now: u64, generation: &mut impl FnMut() -> u64) -> Grant {
-        let lease = Lease { generation: generation(), rate, fall_back: rate, sent: now, ends: u64::MAX };
+    fn send(
+        &mut self,
+        session: u64,
+        rate: u64,
+        (now, less_at): (u64, Option<u64>),
+        generation: &mut impl FnMut() -> u64,
+    ) -> Grant {
+        let fall_back = rate.min(self.alone);
+        let lease = Lease { generation: generation(), rate, fall_back, sent: now, ends: u64::MAX };
         self.underway.push(lease);
+        let falls = less_at.map(|at| at.saturating_sub(now)).filter(|after| *after < LENGTH_MS && fall_back < rate);
         Grant {
             session,
             generation: lease.generation,
             rate_bps: rate,
             length_ms: LENGTH_MS,
             fall_back_bps: lease.fall_back,
+            falls_after_ms: falls,
         }
     }
 }

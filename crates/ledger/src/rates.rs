@@ -89,6 +89,9 @@ pub struct Situation<'a> {
 pub struct Rated {
     /// In b/s of IP packets; 0 if no path leads there.
     pub rate_bps: u64,
+    /// What it may have with nobody in charge, b/s of IP packets: no more than that, and no more than is left of what comes meanwhile
+    /// (see [`Rates::alone`]).
+    pub alone_bps: u64,
     /// The names of the resources that it draws on.
     pub uses: Vec<Arc<str>>,
     /// The links of its path.
@@ -288,6 +291,7 @@ impl Rates {
             let way = |edge: &usize| (edge / 2, if edge.is_multiple_of(2) { Way::Forward } else { Way::Backward });
             Rated {
                 rate_bps: outcome.rate(flow),
+                alone_bps: outcome.rate(flow),
                 uses: uses.map(|of| names[*of as usize].clone()).collect(),
                 links: links.iter().map(way).collect(),
             }
@@ -295,6 +299,16 @@ impl Rates {
         let by_session = sessions.iter().enumerate().map(|(flow, asked)| (asked.session, rated(flow)));
         let capacities = setup.resources.iter().map(|of| of.capacity);
         Rates { sessions: by_session.collect(), capacities: names.iter().cloned().zip(capacities).collect() }
+    }
+
+    /// Sessions that nobody is in charge of have no more than in those rates, of a situation that is worse: one with all that is booked for
+    /// some time ahead, and with flexible marks where they are when nobody counts.
+    #[must_use]
+    pub fn alone(mut self, worse: &Rates) -> Rates {
+        for (id, rated) in &mut self.sessions {
+            rated.alone_bps = worse.sessions.get(id).map_or(0, |worse| worse.rate_bps).min(rated.rate_bps);
+        }
+        self
     }
 }
 

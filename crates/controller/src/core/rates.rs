@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ledger::lease::Leases;
-use ledger::rates::{Asked, Left, Limited, Rates, Situation};
+use ledger::rates::{Asked, LEAD_NS, Left, Limited, Rates, Situation};
 use ledger::{Event, LinkTrouble, Mode, Resource, Session, SessionId, machine};
 use model::scenario::Way;
 use plan::allot::Snapshot;
@@ -26,6 +26,9 @@ const GATHER: Duration = Duration::from_millis(50);
 const ANEW: Duration = Duration::from_secs(10);
 /// Between two looks at which leases are to be sent: acknowledgements come one by one.
 const STEP: Duration = Duration::from_millis(10);
+/// Bookings and marks that hold with nobody in charge: what is booked for so long ahead, ns. Agents that hear of nobody for longer than that
+/// know nothing of what is booked later.
+const ALONE_NS: i64 = 600 * 1_000_000_000;
 /// Where nothing is to come.
 const LONG: Duration = Duration::from_secs(3600);
 
@@ -216,6 +219,7 @@ impl Core {
         let down = self.down(&world, &asked);
         let limits = self.limits(&world);
         let mut shares = self.used_shares(&world, now);
+        let alone = self.alone(&world, &shares, now);
         self.fix_flexible(&world, &mut shares);
         let is_due = !asked.is_empty() && self.planned.kept.is_none_or(|kept| kept.elapsed() >= KEPT_EACH);
         // What this turn recorded so far is part of the question.
@@ -233,10 +237,40 @@ impl Core {
             let snapshot = situation.snapshot();
             let rates = snapshot.allot().map(|outcome| Rates::from_outcome(&outcome, &asked));
             let rates = rates.map_err(|error| error.to_string());
+            let rates = rates.and_then(|rates| match &alone {
+                None => Ok(rates),
+                Some((booked, shares)) => {
+                    let worse = Situation { shares, booked, ..situation };
+                    let worse = Rates::of(&worse).map_err(|error| error.to_string())?;
+                    Ok(rates.alone(&worse))
+                }
+            });
             let keep = after.zip(rates.as_ref().ok());
             let keep = keep.and_then(|(after, rates)| Planning::of(after, now, &world.shares, &situation, rates));
             Made { question: (snapshot, asked), booked, rates, keep }
         }));
+    }
+
+    /// What is to hold with nobody in charge, where that is less than now: all that is booked within [`ALONE_NS`], and flexible marks at their
+    /// least, for nobody says what others send then.
+    fn alone(
+        &self,
+        world: &World,
+        shares: &model::shares::Shares,
+        now: units::Moment,
+    ) -> Option<(Vec<Left>, model::shares::Shares)> {
+        let soon = self.planned.booked_until.is_some_and(|at| at <= now.saturating_add(ALONE_NS));
+        let flexible = |mark: &model::shares::Mark| matches!(mark.most, model::shares::Most::Flexible(_));
+        if !soon && !shares.marks.iter().any(flexible) {
+            return None;
+        }
+        let mut shares = shares.clone();
+        for mark in &mut shares.marks {
+            if let model::shares::Most::Flexible(flexible) = mark.most {
+                mark.most = model::shares::Most::Rate(flexible.least);
+            }
+        }
+        Some((world.booked.ahead(now, ALONE_NS), shares))
     }
 
     /// The planner has answered.
@@ -249,6 +283,13 @@ impl Core {
             Ok((question, booked, rates, keep)) => {
                 tracing::debug!(sessions = question.1.len(), ?took, "planned");
                 self.planned.leases.aim(&rates);
+                let (steady, now) = (self.clock.steady_ms(), nanos(self.now()));
+                let less_at = self.planned.booked_until.map(|at| {
+                    // With somebody in charge the new rates are there by then.
+                    let ahead = at.saturating_add(LEAD_NS).saturating_sub(now).max(0).unsigned_abs() / 1_000_000;
+                    steady.saturating_add(ahead)
+                });
+                self.planned.leases.foresee(less_at);
                 (self.planned.rates, self.planned.booked) = (rates, booked);
                 self.planned.question = Some(Arc::new(question));
                 self.planned.to_keep = keep.filter(|_| self.planned.keeps);

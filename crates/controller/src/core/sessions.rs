@@ -253,7 +253,11 @@ fn marks_of(paths: &[SessionPath]) -> Vec<Marks> {
 fn lease(grant: &Grant) -> Lease {
     Lease {
         generation: grant.generation,
-        rates: vec![LeaseStep { after_ms: 0, rate_bps: grant.rate_bps }],
+        rates: [(0, grant.rate_bps)]
+            .into_iter()
+            .chain(grant.falls_after_ms.filter(|after| *after > 0).map(|after| (after, grant.fall_back_bps)))
+            .map(|(after_ms, rate_bps)| LeaseStep { after_ms, rate_bps })
+            .collect(),
         length_ms: grant.length_ms,
         fall_back_bps: grant.fall_back_bps,
     }

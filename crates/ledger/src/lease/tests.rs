@@ -92,7 +92,8 @@ impl World {
             let uses = self.names(session);
             let all: u64 = shares.iter().sum::<u64>().max(1);
             let least = uses.iter().map(|name| rates.capacities[name]).min().unwrap_or(0);
-            let rated = Rated { rate_bps: least / all * share, uses, links: Vec::new() };
+            let rated =
+                Rated { rate_bps: least / all * share, alone_bps: least / all * share, uses, links: Vec::new() };
             rates.sessions.insert(session as u64, rated);
         }
         self.leases.aim(&rates);
@@ -218,7 +219,7 @@ proptest! {
 }
 
 fn rates(of: &[(u64, u64)], capacity: u64) -> Rates {
-    let rated = |rate_bps| Rated { rate_bps, uses: vec!["a".into()], links: Vec::new() };
+    let rated = |rate_bps| Rated { rate_bps, alone_bps: rate_bps, uses: vec!["a".into()], links: Vec::new() };
     Rates {
         sessions: of.iter().map(|(session, rate)| (*session, rated(*rate))).collect(),
         capacities: [("a".into(), capacity)].into(),
@@ -242,7 +243,7 @@ fn an_increase_waits_for_the_decrease_it_lives_on_and_no_other() {
             },
         )
     };
-    let other = Rated { rate_bps: G, uses: vec!["b".into()], links: Vec::new() };
+    let other = Rated { rate_bps: G, alone_bps: G, uses: vec!["b".into()], links: Vec::new() };
     let mut first = rates(&[(1, 10 * G)], 10 * G);
     first.sessions.insert(3, other.clone());
     first.capacities.insert("b".into(), 5 * G);
@@ -252,7 +253,7 @@ fn an_increase_waits_for_the_decrease_it_lives_on_and_no_other() {
     }
     assert_eq!(leases.in_force_bps(1, 20), Some(10 * G));
     let mut second = rates(&[(1, 4 * G), (2, 6 * G)], 10 * G);
-    second.sessions.insert(3, Rated { rate_bps: 5 * G, ..other });
+    second.sessions.insert(3, Rated { rate_bps: 5 * G, alone_bps: 5 * G, ..other });
     second.capacities.insert("b".into(), 5 * G);
     leases.aim(&second);
     let sent = step(&mut leases, 100);
@@ -307,4 +308,38 @@ fn what_nobody_acknowledges_is_not_sent_for_ever() {
             .len();
     }
     assert_eq!(count, UNDERWAY_MAX);
+}
+
+#[test]
+fn what_is_booked_ahead_holds_with_nobody_in_charge() {
+    let mut leases = Leases::default();
+    (1..=2).for_each(|session| leases.begin(session));
+    let now_rates = rates(&[(1, 6 * G), (2, 2 * G)], 10 * G);
+    leases.aim(&now_rates.alone(&rates(&[(1, 3 * G), (2, 5 * G)], 10 * G)));
+    let mut next = 0;
+    let mut step = |leases: &mut Leases, now| {
+        leases.step(
+            now,
+            |_| true,
+            || {
+                next += 1;
+                next
+            },
+        )
+    };
+    let told = |grants: &[Grant]| -> Vec<(u64, u64, u64, Option<u64>)> {
+        grants.iter().map(|of| (of.session, of.rate_bps, of.fall_back_bps, of.falls_after_ms)).collect()
+    };
+    // It begins after these leases have run out.
+    leases.foresee(Some(LENGTH_MS + 5_000));
+    let first = step(&mut leases, 0);
+    assert_eq!(told(&first), [(1, 6 * G, 3 * G, None), (2, 2 * G, 2 * G, None)], "nobody gets more than now");
+    first.iter().for_each(|grant| leases.acknowledged(grant.session, grant.generation, 0));
+    assert_eq!((leases.held_bps(1, LENGTH_MS - 1), leases.held_bps(1, LENGTH_MS)), (6 * G, 3 * G));
+    // The next ones last longer than that.
+    let second = step(&mut leases, RENEW_MS);
+    assert_eq!(told(&second), [(1, 6 * G, 3 * G, Some(25_000)), (2, 2 * G, 2 * G, None)]);
+    leases.foresee(None);
+    second.iter().for_each(|grant| leases.acknowledged(grant.session, grant.generation, RENEW_MS));
+    assert_eq!(step(&mut leases, 2 * RENEW_MS)[0].falls_after_ms, None);
 }

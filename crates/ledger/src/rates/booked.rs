@@ -98,7 +98,13 @@ impl Booked {
     /// What is left at a moment, and until [`LEAD_NS`] after it, of all of which something is ever booked, and of what is limited beside links.
     #[must_use]
     pub fn at(&self, now: Moment) -> Vec<Left> {
-        let Some(window) = Window::new(now, now.saturating_add(LEAD_NS + 1)) else { return Vec::new() };
+        self.ahead(now, LEAD_NS)
+    }
+
+    /// What is left at every moment from now on until so long after it, ns.
+    #[must_use]
+    pub fn ahead(&self, now: Moment, span_ns: i64) -> Vec<Left> {
+        let Some(window) = Window::new(now, now.saturating_add(span_ns.saturating_add(1))) else { return Vec::new() };
         let left = |of: &Calendared| {
             let holds = of.holds.iter().filter(|hold| hold.window.common(window).is_some());
             let holds: Vec<Hold> = holds.cloned().collect();

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::fleet::Fleet;
+use crate::operator::status;
 use crate::world::wait_for;
 
 /// Longer than the test takes.
@@ -59,4 +60,23 @@ fn a_booking_lowers_what_others_may_use_for_its_time() {
     assert!(refused.err.contains("strait") && refused.err.contains(":4:"), "{}", refused.err);
     fleet.ask(&["transfer", "cancel", &id]).expect_code(0);
     assert_eq!(fleet.end_of(&id)["state"], "cancelled");
+}
+
+#[test]
+fn a_booking_holds_with_nobody_in_charge() {
+    let mut fleet = Fleet::new("100 Mb/s", &["w1", "e1"]);
+    std::fs::write(fleet.data("west").join("one"), vec![7; LENGTH]).expect("a file can be written");
+    let id = fleet.submit("west:one", "east:one", "cms", &[]);
+    let allocated = |fleet: &Fleet| fleet.json(&["transfer", "show", &id])["allocated_bps"].as_u64().expect("a number");
+    wait_for("it to have all up to the mark", || (allocated(&fleet).abs_diff(80_000_000) < 100_000).then_some(()));
+    let begin = std::time::Instant::now();
+    set(&fleet, &booking(Duration::from_secs(18), Duration::from_secs(600)));
+    // Leases are renewed every 10 s.
+    std::thread::sleep(Duration::from_secs(12));
+    fleet.kill_controller();
+    let set_bps = |fleet: &Fleet| status(fleet, "w1")["sessions"][0]["set_bps"].as_u64().expect("a session runs");
+    let before = set_bps(&fleet);
+    assert!(begin.elapsed() > Duration::from_secs(17) || before.abs_diff(80_000_000) < 500_000, "{before}");
+    wait_for("the agent to leave what is booked", || (set_bps(&fleet).abs_diff(30_000_000) < 500_000).then_some(()));
+    assert!(begin.elapsed() > Duration::from_secs(17), "it was its own until then");
 }

@@ -27,7 +27,7 @@ fn at_host(fleet: &Fleet, host: &str, word: &str) -> String {
     fleet.world.run(command).expect_code(0).out
 }
 
-fn status(fleet: &Fleet, host: &str) -> Value {
+pub(crate) fn status(fleet: &Fleet, host: &str) -> Value {
     serde_json::from_str(at_host(fleet, host, "status").trim()).expect("it is JSON")
 }
 

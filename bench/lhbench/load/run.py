@@ -14,6 +14,8 @@ _SMALL, _LARGE = 200, 10_000
 _SETTLE_S = 4
 # How long agents that finish all at once are looked at, s: some of a million files are to be left for what comes after.
 _FLAT_OUT_S = 5
+# Files that are submitted in a second while agents finish others and clients read.
+_MEANWHILE_FILES_PER_S = 2_000
 # Connections of clients that submit.
 _SUBMITTERS = 8
 
@@ -61,7 +63,7 @@ def measure(plan, work, store):
         results["submit_small"] = _submit(site, _SMALL)
         results["submit_large"] = _submit(site, _LARGE)
         results["queued"] = _memory(site)
-        results["paced"] = _complete(site, plan.pace, plan.seconds, "completions at a pace")
+        results["paced"] = _complete(site, plan.pace, plan.seconds, "completions at a pace, submissions meanwhile", _submitting)
         results["flat_out"] = _complete(site, None, _FLAT_OUT_S, "completions, flat out")
         results["restart"] = _restart(site)
         results["after"] = _complete(site, plan.pace, min(plan.seconds, 10), "completions after the restart")
@@ -84,20 +86,32 @@ def _submit(site, each):
     return {**told, **meanwhile.costs()}
 
 
-def _complete(site, pace, seconds, what):
+def _submitting(site, seconds):
+    """Clients that submit at the pace of the target, half in small requests and half in large ones, for so long."""
+    done = site.plan.files // 2
+    return [
+        site.client("submit", files=each, requests=max(1, seconds * _MEANWHILE_FILES_PER_S // 2 // each), endpoints=site.plan.endpoints,
+                    connections=2, first=done // each, **{"every-ms": 2_000 * each // _MEANWHILE_FILES_PER_S})
+        for each in (_SMALL, _LARGE)
+    ]
+
+
+def _complete(site, pace, seconds, what, others=None):
     _say(what)
     site.pace(pace)
     time.sleep(_SETTLE_S)
     meanwhile = _Meanwhile(site)
     before = site.tally()
+    clients = others(site, seconds) if others else []
     reading = site.client("read", seconds=seconds, rate=site.plan.reads, connections=8)
     begun, done = time.monotonic(), site.files_done()
     reads = reading.result()
     took, now = time.monotonic() - begun, site.files_done()
     after = site.tally()
     moved = {key: (after[key] - before[key]) / took for key in ("heard", "said", "leases", "begun", "files")}
+    costs = meanwhile.costs()
     return {"files": now - done, "seconds": took, "files_per_s": (now - done) / took, "reads": reads, "agents_per_s": moved,
-            **meanwhile.costs()}
+            "submitted": [client.result() for client in clients], **costs}
 
 
 def _restart(site):

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! load agents --controller ADDR --hosts FILE            one agent for each host; commands on standard input
-//! load submit --controller ADDR --files N --requests N --endpoints N --connections N
+//! load submit --controller ADDR --files N --requests N --endpoints N --connections N [--first N] [--every-ms N]
 //! load read   --controller ADDR --seconds N --rate N --connections N
 //! load shake  --controller ADDR --seconds N --connections N
 //! ```
@@ -63,6 +63,10 @@ impl Options {
 
     fn number(&self, name: &str) -> u64 {
         self.text(name).parse().unwrap_or_else(|_| self.wrong(&format!("--{name} is no number")))
+    }
+
+    fn number_or(&self, name: &str, usual: u64) -> u64 {
+        if self.0.contains_key(name) { self.number(name) } else { usual }
     }
 
     fn controller(&self) -> SocketAddr {

@@ -1,4 +1,5 @@
-//! Submissions: lists of files, as many at once as there are connections, each acknowledged before the next of its connection.
+//! Submissions: lists of files, as many at once as there are connections, each acknowledged before the next of its connection; or one each so
+//! many milliseconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,10 +23,13 @@ pub(crate) async fn run(options: &Options) -> Value {
         files: options.number("files"),
         requests: options.number("requests"),
         endpoints: options.number("endpoints"),
+        first: options.number_or("first", 0),
+        every: Duration::from_millis(options.number_or("every-ms", 0)),
+        begin: Instant::now(),
         next: AtomicU64::new(0),
         again: AtomicU64::new(0),
     });
-    let begun = Instant::now();
+    let begun = plan.begin;
     let mut workers = JoinSet::new();
     for _ in 0..options.number("connections") {
         workers.spawn(worker(plan.clone()));
@@ -44,6 +48,11 @@ struct Plan {
     files: u64,
     requests: u64,
     endpoints: u64,
+    /// Number of the first: others were submitted before.
+    first: u64,
+    /// Between two of them; nothing for as fast as they are answered.
+    every: Duration,
+    begin: Instant,
     next: AtomicU64,
     again: AtomicU64,
 }
@@ -56,6 +65,9 @@ async fn worker(plan: Arc<Plan>) -> Times {
         if number >= plan.requests {
             return times;
         }
+        let due = plan.begin + plan.every * u32::try_from(number).unwrap_or(u32::MAX);
+        tokio::time::sleep_until(due.into()).await;
+        let number = plan.first + number;
         let body = Bytes::from(request(number, plan.files, plan.endpoints).to_string());
         let key = format!("load-{}-{number}", plan.files);
         loop {

@@ -1,7 +1,10 @@
 //! Those who are not who they say they are.
 
 use std::fs;
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 
@@ -63,4 +66,32 @@ fn a_token_that_is_none_or_not_enough_does_nothing() {
     no(atlas.post(&format!("/transfers/{id}/cancel"), Some(&json!({"reason": "mine"})), None), 403);
     assert_eq!(fleet.end_of(&id)["state"], "done");
     assert!(!fleet.data("east").join("file").exists());
+}
+
+#[test]
+fn who_says_nothing_or_too_much_holds_up_nobody() {
+    /// As many as one address may have on their way in, less those that others of this test need.
+    const SILENT: usize = 100;
+    let fleet = Fleet::new("1 Gb/s", &["w1", "e1"]);
+    fs::write(fleet.data("west").join("file"), "content").expect("a file can be written");
+    let rest = Rest::new(&fleet.address, &fleet.fingerprint, &fleet.token);
+    let begin = Instant::now();
+    let connect = |_| TcpStream::connect(&fleet.address).expect("the port is open");
+    let mut silent: Vec<TcpStream> = (0..SILENT).map(connect).collect();
+    let id = fleet.submit("west:file", "east:copy", "cms", &[]);
+    assert_eq!(fleet.end_of(&id)["state"], "done", "others are served");
+    let large = json!({ "sources": ["x".repeat(9 << 20)], "destination": "east:/x", "class": "cms" });
+    // It is refused by its length; its end may not be read any more.
+    let reply = rest.post("/transfers", Some(&large), None);
+    assert!(matches!(reply, Reply::Said(413, _) | Reply::Lost(_)), "{reply:?}");
+    for stream in &mut silent {
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it can be set");
+        let ended = stream.read(&mut [0; 16]);
+        let is_closed = match &ended {
+            Ok(read) => *read == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        };
+        assert!(is_closed, "it is still there after {:?}: {ended:?}", begin.elapsed());
+    }
+    assert!(matches!(rest.get("/transfers"), Reply::Said(200, _)));
 }

@@ -28,7 +28,7 @@ use service::{ConfigError, Environment, Listen};
 use toml::Spanned;
 
 use crate::core::app::Trusted;
-use crate::store::Place;
+use crate::store::{Keep, Place};
 
 /// The port of controllers.
 pub const PORT: u16 = 4811;
@@ -76,6 +76,8 @@ pub struct Config {
     pub(crate) shares: Option<Text>,
     pub(crate) bookings: Option<Text>,
     pub(crate) open_metrics: bool,
+    /// Which events of the log stay.
+    pub(crate) keep: Keep,
     /// How long a link is held down the first time that it fails.
     pub(crate) hold: Duration,
     /// For which links that do not end at their hosts agents may count.
@@ -92,6 +94,7 @@ struct Raw {
     network: Option<Spanned<PathBuf>>,
     shares: Option<Spanned<PathBuf>>,
     bookings: Option<Spanned<PathBuf>>,
+    keep_events: Option<Spanned<String>>,
     #[serde(default)]
     metrics: RawMetrics,
     #[serde(default)]
@@ -212,6 +215,7 @@ fn check(raw: Raw, source: &Source<'_>, over: Overrides, environment: &Environme
         shares: shares.map(|given| read(&given, source)).transpose()?,
         bookings: bookings.map(|given| read(&given, source)).transpose()?,
         open_metrics: raw.metrics.open,
+        keep: keep(raw.keep_events.as_ref(), source)?,
         hold: hold(raw.paths.hold.as_ref(), source)?,
         counting: counting(raw.counter, source)?,
         ready_file: over.ready_file,
@@ -229,6 +233,16 @@ fn hold(written: Option<&Spanned<String>>, source: &Source<'_>) -> Result<Durati
     match span.get() {
         hold if (Duration::from_secs(1)..=MOST).contains(&hold) => Ok(hold),
         _ => Err(error("a link is held down for 1 s to 1 h at first: write for example \"60 s\"".to_owned())),
+    }
+}
+
+/// Which events of the log stay.
+fn keep(written: Option<&Spanned<String>>, source: &Source<'_>) -> Result<Keep, ConfigError> {
+    let Some(written) = written else { return Ok(Keep::All) };
+    match written.get_ref().as_str() {
+        "all" => Ok(Keep::All),
+        "since_snapshot" => Ok(Keep::SinceSnapshot),
+        _ => Err(source.error("keep_events", written.span(), "write \"all\" or \"since_snapshot\"")),
     }
 }
 
@@ -309,7 +323,9 @@ mod tests {
         let over = Overrides { listen: Some("127.0.0.1:0".into()), ..Overrides::default() };
         let config = parse("listen = \"[::1]:1\"\nstore = \"postgres://h/d\"", over).expect("it is right");
         assert_eq!(config.listen.address.to_string(), "127.0.0.1:0", "the command line goes before");
-        assert_eq!(config.store.to_string(), "postgres://h/d");
+        assert_eq!((config.store.to_string().as_str(), config.keep), ("postgres://h/d", Keep::All));
+        let config = parse("keep_events = \"since_snapshot\"", Overrides::default()).expect("it is right");
+        assert_eq!(config.keep, Keep::SinceSnapshot);
     }
 
     #[test]
@@ -323,6 +339,7 @@ mod tests {
         assert!(counter("agent = \"g/1\"\nlinks = [\"o\"]").starts_with("c.toml:2:9: counter.agent: `g/1` is no name"));
         assert!(counter("agent = \"g\"\nlinks = []").starts_with("c.toml:2:9: counter.links: it names no link: write"));
         assert!(counter("agent = \"g\"\nlinks = [\"o\", \"\"]").starts_with("c.toml:3:15: counter.links: "));
+        assert!(error("keep_events = \"some\"").starts_with("c.toml:1:15: keep_events: write \"all\""));
         assert!(error("listne = \"x\"").contains("listne"));
         assert!(error("store = \"mysql://x\"").contains("c.toml:1:9: store"));
         assert!(error("network = \"/nowhere/n.toml\"").contains("cannot read /nowhere/n.toml"));

@@ -1,4 +1,4 @@
-//! The log once more, from its first event: does it give the state that was in force?
+//! The log once more, from its first event or the oldest snapshot: does it give the state that was in force?
 
 use ledger::{Moment, State};
 
@@ -39,17 +39,19 @@ pub fn replay(place: &Place, verify: bool) -> Result<Replayed, StartError> {
     let report = if verify { Some(crate::store::verify(&*store)?) } else { None };
     let mut log = crate::store::LogReader::open(&*store)?;
     let first = log.first()?;
-    if first > 1 {
-        return Err(StartError::Store(StoreError::Trimmed { from: 1, first }));
-    }
+    // Of a log without its first events the oldest snapshot is where it begins.
+    let (mut state, mut events) = if first > 1 { oldest(&mut log, first)? } else { (State::default(), 0) };
     let mut kept =
         if verify { crate::store::Archive::open(&*store)?.plannings()?.into_iter() } else { Vec::new().into_iter() }
             .peekable();
     let (mut plannings, mut plannings_differ) = (0, Vec::new());
+    // What they rest on has gone.
+    while kept.next_if(|(after, _)| *after <= events && first > 1).is_some() {}
     let mut snapshots = log.snapshots()?;
     snapshots.sort_unstable();
     let mut waiting = snapshots.into_iter().peekable();
-    let (mut state, mut events, mut same, mut differ) = (State::default(), 0, 0, Vec::new());
+    while waiting.next_if(|number| *number <= events).is_some() {}
+    let (mut same, mut differ) = (0, Vec::new());
     loop {
         let read = log.read(events + 1, u32::MAX)?;
         if read.is_empty() {
@@ -82,6 +84,14 @@ pub fn replay(place: &Place, verify: bool) -> Result<Replayed, StartError> {
     let digest = *blake3::hash(&state.encode()).as_bytes();
     let (transfers, sessions) = (state.transfers.len(), state.sessions.len());
     Ok(Replayed { events, snapshots: same, differ, transfers, sessions, digest, plannings, plannings_differ, report })
+}
+
+/// The oldest snapshot that no event is missing after, and the number of its last event.
+fn oldest(log: &mut crate::store::LogReader, first: u64) -> Result<(State, u64), StartError> {
+    let number = log.snapshots()?.into_iter().filter(|number| number + 1 >= first).min();
+    let Some(number) = number else { return Err(StartError::Store(StoreError::Trimmed { from: 1, first })) };
+    let state = State::decode(&log.snapshot(number)?.bytes);
+    Ok((state.map_err(|source| StartError::Snapshot { number, source })?, number))
 }
 
 fn asked_again(after: u64, bytes: &[u8], state: &State) -> Option<String> {

@@ -100,7 +100,7 @@ pub async fn run(config: Config, stop: watch::Receiver<Stop>) -> Result<(), Cont
     let (identity, _) = service::load_or_make(&dir, &sys::process::hostname())?;
     let fingerprint = Fingerprint::of(&identity.certificate);
     let admin = admin_token(&dir)?;
-    let mut core = crate::core::open(&config.store)?;
+    let mut core = crate::core::open(&config.store, config.keep)?;
     core.hold_down(config.hold);
     core.desk.counting.trusted = config.counting.clone();
     let applied = Applied::load(&dir)?;

@@ -57,9 +57,9 @@ pub enum StartError {
 ///
 /// # Errors
 /// If they cannot be used, or are not what was written.
-pub(crate) fn open(place: &Place) -> Result<Core, StartError> {
+pub(crate) fn open(place: &Place, keep: Keep) -> Result<Core, StartError> {
     let store = crate::store::open(place)?;
-    let mut log = Log::open(&*store, Keep::All)?;
+    let mut log = Log::open(&*store, keep)?;
     let state = replay(&mut log)?;
     let mut files = FileLedger::open(&*store)?;
     let live = running(&state, &mut files)?;

@@ -78,7 +78,8 @@ impl World {
 
     /// Over the store of that directory.
     fn at(directory: tempfile::TempDir) -> World {
-        let core = crate::core::open(&Place::Directory(directory.path().join("store"))).expect("a store");
+        let core = crate::core::open(&Place::Directory(directory.path().join("store")), crate::store::Keep::All)
+            .expect("a store");
         let (doors, queues) = queues();
         let heard = doors.heard.clone();
         let (stop, stops) = watch::channel(false);

@@ -60,3 +60,34 @@ async fn plannings_are_made_again_and_what_differs_is_told() {
     assert_eq!(replayed.plannings, 1);
     assert!(replayed.plannings_differ[0].contains("which the log has not"), "{:?}", replayed.plannings_differ);
 }
+
+#[tokio::test]
+async fn a_log_without_its_first_events_gives_the_same_state() {
+    let world = World::set_up().await;
+    let (_, _a, _b) = moving(&world).await;
+    let World { stop, runs, directory, .. } = world;
+    stop.send(true).expect("it runs");
+    runs.await.expect("it ends in good order");
+    let place = Place::Directory(directory.path().join("store"));
+    let replay = || crate::replay::replay(&place, true).expect("it can be replayed");
+    let whole = replay();
+    // An event more, and a second snapshot after it.
+    let state = {
+        let store = crate::store::open(&place).expect("a store");
+        let mut log = crate::store::Log::open(&*store, crate::store::Keep::SinceSnapshot).expect("a log");
+        let newest = log.reader().newest().expect("it can be read").snapshot.expect("one was made at the end");
+        let mut state = ledger::State::decode(&newest.bytes).expect("it is one");
+        assert_eq!((newest.number, log.reader().first().expect("it can be read")), (whole.events, 1));
+        let at = ledger::Moment(u64::MAX / 2);
+        let (_, events) = ledger::wish::reserve_generations(&state);
+        let [event] = &events[..] else { panic!("{events:?}") };
+        state.apply(at, event).expect("it fits");
+        let number = log.append(&[(at.0, ledger::encode(event))]).expect("it is taken");
+        log.snapshot(number, state.encode()).expect("it is kept");
+        assert!(log.reader().first().expect("it can be read") > 1, "what both snapshots contain is gone");
+        state
+    };
+    let replayed = replay();
+    assert_eq!(replayed.digest, *blake3::hash(&state.encode()).as_bytes());
+    assert_eq!((replayed.events, replayed.snapshots, replayed.differ), (whole.events + 1, 1, Vec::new()));
+}

@@ -7,7 +7,8 @@ use crate::store::StoreError;
 /// A face, and the core behind it, whose turns a test makes.
 fn by_hand() -> (tempfile::TempDir, Core, Arc<Face>, Queues) {
     let directory = tempfile::tempdir().expect("a directory");
-    let core = crate::core::open(&Place::Directory(directory.path().join("store"))).expect("a store");
+    let core =
+        crate::core::open(&Place::Directory(directory.path().join("store")), crate::store::Keep::All).expect("a store");
     let ((look, looks), (ask, asks), (hear, heard)) = (mpsc::channel(1), mpsc::channel(1), mpsc::channel(1));
     let doors = Doors { looks: look, asks: ask, heard: hear };
     let face = Arc::new(Face::new(doors, Arc::clone(&core.shared), String::new()));

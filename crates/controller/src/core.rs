@@ -11,6 +11,7 @@ mod agents;
 pub(crate) mod app;
 mod balance;
 mod clock;
+pub(crate) mod history;
 mod listing;
 mod live;
 mod paths;
@@ -18,6 +19,7 @@ mod probing;
 mod rates;
 mod repair;
 mod routes;
+mod sampling;
 mod sessions;
 mod start;
 mod told;
@@ -37,9 +39,10 @@ use tokio::time::Instant;
 
 use crate::events::EventHub;
 use crate::hub::{ConnectionId, Heard};
-use crate::store::{Archive, FileLedger, Log, Store, StoreError};
+use crate::store::{FileLedger, Log, Store, StoreError};
 
 pub(crate) use clock::Clock;
+use history::History;
 use listing::Listings;
 use live::{Connected, Live};
 pub(crate) use rates::{Planned, Question};
@@ -134,7 +137,7 @@ pub(crate) struct Stores {
     _store: Box<dyn Store>,
     log: Log,
     pub(crate) files: FileLedger,
-    pub(crate) archive: Archive,
+    pub(crate) archive: History,
 }
 
 /// The network, its shares and what is booked of it as they are read from the state's text.
@@ -168,6 +171,8 @@ pub(crate) struct Core {
     /// `None` until there is a network and classes.
     pub(crate) world: Option<World>,
     pub(crate) planned: Planned,
+    /// What the archive was given.
+    sampling: sampling::Sampling,
     balance: balance::Balance,
     /// Numbers of leases that may be used: from, below.
     generations: (u64, u64),
@@ -229,9 +234,7 @@ impl Core {
                 "no snapshot at the end: the next start takes longer"
             );
         }
-        if let Err(error) = self.stores.archive.flush() {
-            tracing::warn!(error = &error as &dyn std::error::Error, "samples of the last minute are lost");
-        }
+        self.stores.archive.end();
     }
 
     /// Makes durable what was recorded before it runs; false if the store refuses.
@@ -335,6 +338,7 @@ impl Core {
         self.expire_live();
         self.hear_of_waiting();
         self.settle_counts();
+        self.sample();
         if self.refused_until.is_some_and(|until| Instant::now() < until) {
             return;
         }

@@ -12,13 +12,13 @@ mod metrics;
 mod path;
 mod transfer;
 
-pub(crate) use class::classes;
+pub(crate) use class::{class_loads, classes};
 pub(crate) use file::files;
 pub(crate) use host::{agent, agents, endpoint, endpoints, role, tokens};
 pub(crate) use link::{
     booked, directions, hold, limit, limits, link, links, network, resource_id, standing, unknown, way_id,
 };
-pub(crate) use load::{Load, ways};
+pub(crate) use load::{Load, by_way, ways};
 pub(crate) use metrics::metrics;
 pub(crate) use path::{path, paths};
 pub(crate) use transfer::{leg_state, transfer, transfers};

@@ -117,8 +117,16 @@ impl Live {
 
     /// The same; `None` if nothing was heard for 3 s, or ever.
     pub(crate) fn measured_bps(&self) -> Option<u64> {
-        let fresh = self.progress.as_ref().filter(|(at, _)| at.elapsed().as_secs() < 3);
-        fresh.map(|(_, progress)| progress.rate_bps)
+        self.recent().map(|progress| progress.rate_bps)
+    }
+
+    /// Measured of late, b/s of file bytes; 0 if nothing was heard for 3 s.
+    pub(super) fn goodput_bps(&self) -> u64 {
+        self.recent().map_or(0, |progress| progress.goodput_bps)
+    }
+
+    fn recent(&self) -> Option<&Progress> {
+        self.progress.as_ref().filter(|(at, _)| at.elapsed().as_secs() < 3).map(|(_, progress)| progress)
     }
 
     pub(super) fn go(&mut self, step: Step) {

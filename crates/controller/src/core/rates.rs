@@ -307,9 +307,7 @@ impl Core {
         let Some(planning) = self.planned.to_keep.take() else { return };
         self.planned.kept = Some(Instant::now());
         let bytes = serde_json::to_vec(&planning).expect("it is plain data");
-        if let Err(error) = self.stores.archive.keep_planning(planning.after, &bytes) {
-            tracing::warn!(error = &error as &dyn std::error::Error, "a planning is not kept");
-        }
+        self.stores.archive.keep_planning(planning.after, bytes);
     }
 
     /// The sessions that are to have a rate.

@@ -8,8 +8,10 @@ use ledger::{Cause, DecodeError, Event, Files, Moment, Rejected, Seen, SessionId
 use tokio::time::Instant;
 
 use super::balance::Balance;
+use super::history::History;
 use super::listing::Listings;
 use super::live::{Live, Step};
+use super::sampling::Sampling;
 use super::sessions::unpick;
 use super::{Clock, Core, Planned, Shared, Stores, World};
 use crate::events::EventHub;
@@ -42,6 +44,9 @@ pub enum StartError {
         #[source]
         source: Rejected,
     },
+    /// The archive has no thread.
+    #[error("cannot start the thread of the archive")]
+    Thread(#[source] std::io::Error),
     /// A snapshot is none.
     #[error("the snapshot after event {number}")]
     Snapshot {
@@ -64,6 +69,8 @@ pub(crate) fn open(place: &Place, keep: Keep) -> Result<Core, StartError> {
     let mut files = FileLedger::open(&*store)?;
     let live = running(&state, &mut files)?;
     let archive = Archive::open(&*store)?;
+    let sampling = Sampling::of(&archive.names().collect::<Vec<_>>());
+    let archive = History::of(archive).map_err(StartError::Thread)?;
     let next = log.next();
     tracing::info!(
         store = %place, events = next - 1, transfers = state.transfers.len(), agents = state.agents.len(),
@@ -91,6 +98,7 @@ pub(crate) fn open(place: &Place, keep: Keep) -> Result<Core, StartError> {
         world: None,
         repair: super::repair::Repair::default(),
         planned: Planned::default(),
+        sampling,
         balance: Balance::default(),
         generations: (below, below),
         batch: Vec::new(),

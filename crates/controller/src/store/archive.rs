@@ -190,6 +190,11 @@ impl Archive {
         self.dropped
     }
 
+    /// Points that wait to be written.
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
     /// Points of a series in `[from_ms, to_ms)`, at most `most` or [`POINTS_MAX`]: as fine as what is kept of the whole window, and
     /// neighbours put together where there are more. Of a series that is not there, none.
     ///

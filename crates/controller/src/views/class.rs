@@ -16,11 +16,7 @@ pub(crate) fn classes(core: &Core) -> Vec<rest::Class> {
     let shares = &world.shares;
     let index: BTreeMap<&str, usize> =
         shares.classes.iter().enumerate().map(|(index, class)| (class.name.as_str(), index)).collect();
-    let mut loads = vec![Load::default(); shares.classes.len()];
-    for (name, load) in by_class(core) {
-        let class = index.get(name).copied();
-        shares.up(class).for_each(|class| loads[class].add(load));
-    }
+    let loads = class_loads(core, shares);
     let mut transfers = vec![0_u64; shares.classes.len()];
     for transfer in core.state.transfers.values().filter(|transfer| transfer.ended.is_none()) {
         let class = index.get(transfer.class.as_str()).copied();
@@ -41,6 +37,16 @@ pub(crate) fn classes(core: &Core) -> Vec<rest::Class> {
         marks: marks.get(&at).cloned().unwrap_or_default(),
     };
     shares.classes.iter().enumerate().map(shown).collect()
+}
+
+/// What each class and those in it have, in the order of their file.
+pub(crate) fn class_loads(core: &Core, shares: &Shares) -> Vec<Load> {
+    let mut loads = vec![Load::default(); shares.classes.len()];
+    for (name, load) in by_class(core) {
+        let class = shares.classes.iter().position(|class| class.name == name);
+        shares.up(class).for_each(|class| loads[class].add(load));
+    }
+    loads
 }
 
 /// What a class used of late, as it counts now.

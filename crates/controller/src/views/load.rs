@@ -50,7 +50,7 @@ pub(crate) fn ways(core: &Core, id: SessionId) -> Vec<String> {
 }
 
 /// By direction of a link, as [`way_id`] gives it.
-pub(super) fn by_way(core: &Core) -> BTreeMap<String, Load> {
+pub(crate) fn by_way(core: &Core) -> BTreeMap<String, Load> {
     let Some(question) = &core.planned.question else { return BTreeMap::new() };
     // Names are made once for each direction, not for each session on it.
     let mut by_index: BTreeMap<(LinkIndex, Way), Load> = BTreeMap::new();

@@ -42,6 +42,7 @@ impl Core {
                     );
                 }
             }
+            Event::FilesSettled { settled, .. } => self.sampling.files_done += u64::from(settled.done),
             Event::Forgotten { transfer } => drop(self.desk.started.remove(transfer)),
             _ => {}
         }

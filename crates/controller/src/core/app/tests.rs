@@ -1,6 +1,7 @@
 //! Through the face, over a core with a store of its own; no HTTP, no agents but those that a test makes up.
 
 mod explain;
+mod history;
 mod lost;
 mod paths;
 mod replay;

@@ -32,7 +32,7 @@ impl Core {
         let [from, to] = ends.map(|node| network.nodes[node].name.clone());
         let [from_address, to_address] = asking.addresses.map(|address| Some(address.ip()));
         rest::Path {
-            id: name.clone().unwrap_or_else(|| format!("usual:{from},{to}")),
+            id: path_id(network, route),
             name,
             from,
             to,
@@ -51,6 +51,23 @@ impl Core {
             rtt_us: asking.measured.rtt_us(now),
             loss_ppm: asking.measured.loss_ppm(now),
         }
+    }
+
+    /// Round trips of paths that answer, µs: at most so many with a name, and as many others; each with whether its name is of the network.
+    pub(crate) fn round_trips(&self, most: usize) -> Vec<(bool, String, u64)> {
+        let Some(world) = &self.world else { return Vec::new() };
+        let now = Instant::now();
+        let round_trip = |(route, asking): (&Route, &Asking)| {
+            let rtt = asking.measured.rtt_us(now).filter(|_| asking.state == Some(PathState::Answering))?;
+            let is_named = matches!(route, Route::Named(_));
+            Some((is_named, path_id(&world.network, *route), rtt.value))
+        };
+        let of = |is_named: bool| {
+            let routes =
+                self.probing.routes.iter().filter(move |(route, _)| matches!(route, Route::Named(_)) == is_named);
+            routes.filter_map(round_trip).take(most)
+        };
+        of(true).chain(of(false)).collect()
     }
 
     /// Links from a node on, in turn, as directions.
@@ -77,5 +94,17 @@ impl Core {
         let down = self.state.links.iter().filter(|(_, trouble)| trouble.up.is_none());
         let down = down.filter_map(|(name, _)| world.network.link(name).ok()).collect();
         suspected(&asked, &down)
+    }
+}
+
+/// The name of a path: its own, or `usual:a,b` of the usual one between two hosts.
+fn path_id(network: &Network, route: Route) -> String {
+    let usual = || {
+        let [from, to] = route.ends(network).map(|node| network.nodes[node].name.as_str());
+        format!("usual:{from},{to}")
+    };
+    match route {
+        Route::Named(index) => network.paths.get(index).map_or_else(usual, |path| path.name.clone()),
+        Route::Usual(..) => usual(),
     }
 }

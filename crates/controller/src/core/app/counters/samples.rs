@@ -183,6 +183,11 @@ impl CounterSamples {
         Some(Newest { rate_bps, at_large_bps: sample.at_large_bps, age, source })
     }
 
+    /// Directions of links that somebody counted on, of late or before.
+    pub(crate) fn ways(&self) -> impl Iterator<Item = &str> {
+        self.by_way.keys().map(String::as_str)
+    }
+
     /// To what our part of a direction of a link is held there, whatever senders do, b/s; `None` if nobody said so of late.
     pub(crate) fn enforced(&self, way: &str) -> Option<u64> {
         let recent = self.by_way.get(way)?.iter().filter(|sample| sample.at.elapsed() <= ENFORCED);

@@ -6,6 +6,7 @@
 
 mod agent;
 mod explain;
+mod history;
 mod network;
 mod path;
 mod problem;
@@ -15,6 +16,10 @@ mod transfer;
 
 pub use agent::{Agent, AgentState, EnrolMade, EnrolRequest, HostSession, ModeRequest};
 pub use explain::{About, Assurance, Event, Explanation, Holder, Remedy, Resource};
+pub use history::{
+    HISTORY_SECONDS, HISTORY_SECONDS_MAX, History, HistoryQuery, POINTS_DEFAULT, POINTS_MAX, Point, SERIES_NAME_MAX,
+    Series,
+};
 pub use network::{
     Accepted, Class, ClassMark, CounterSample, Counters, Endpoint, EndpointRequest, Limit, LimitRequest, Link,
     LinkState,

@@ -9,8 +9,8 @@ use std::future::Future;
 use api::agent::Mode;
 use api::rest::{
     About, Accepted, Agent, ApiToken, Class, Counters, Endpoint, EndpointRequest, EnrolMade, EnrolRequest, Explanation,
-    File, FilesQuery, Limit, LimitRequest, Link, Page, PatchRequest, Path, Problem, Role, Submitted, TokenMade,
-    TokenRequest, Transfer, TransferId, TransferQuery, TransferRequest,
+    File, FilesQuery, History, HistoryQuery, Limit, LimitRequest, Link, Page, PatchRequest, Path, Problem, Role,
+    Series, Submitted, TokenMade, TokenRequest, Transfer, TransferId, TransferQuery, TransferRequest,
 };
 
 use crate::events::EventHub;
@@ -188,6 +188,12 @@ pub trait App: Send + Sync + 'static {
 
     /// `POST /counters`.
     fn count(&self, caller: &Caller, counters: Counters) -> impl Future<Output = Answer<()>> + Send;
+
+    /// `GET /history`.
+    fn history(&self, caller: &Caller, query: HistoryQuery) -> impl Future<Output = Answer<History>> + Send;
+
+    /// `GET /history/series`.
+    fn series(&self, caller: &Caller) -> impl Future<Output = Answer<Vec<Series>>> + Send;
 
     /// `GET /explain/{kind}/{id}`.
     fn explain(&self, caller: &Caller, about: About, id: &str) -> impl Future<Output = Answer<Explanation>> + Send;

@@ -7,6 +7,7 @@
 mod announce;
 mod counters;
 mod explain;
+mod history;
 mod refusals;
 mod site;
 mod steer;
@@ -20,8 +21,8 @@ use std::sync::{Arc, PoisonError};
 use api::agent::Mode;
 use api::rest::{
     About, Accepted, Agent, ApiToken, Class, Counters, Endpoint, EndpointRequest, EnrolMade, EnrolRequest, Explanation,
-    File, FilesQuery, Kind, Limit, LimitRequest, Link, Page, PatchRequest, Path, Problem, Submitted, TokenMade,
-    TokenRequest, Transfer, TransferId, TransferQuery, TransferRequest,
+    File, FilesQuery, History, HistoryQuery, Kind, Limit, LimitRequest, Link, Page, PatchRequest, Path, Problem,
+    Series, Submitted, TokenMade, TokenRequest, Transfer, TransferId, TransferQuery, TransferRequest,
 };
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
@@ -63,13 +64,21 @@ pub(crate) struct Face {
     /// Of the controller's certificate, for agents to pin.
     fingerprint: String,
     explains: Semaphore,
+    histories: Arc<Semaphore>,
 }
 
 impl Face {
     /// A face of the core behind these doors.
     pub(crate) fn new(doors: Doors, shared: Arc<Shared>, fingerprint: String) -> Face {
         let Doors { looks, asks, heard: _ } = doors;
-        Face { looks, asks, shared, fingerprint, explains: Semaphore::new(EXPLAINS_MAX) }
+        Face {
+            looks,
+            asks,
+            shared,
+            fingerprint,
+            explains: Semaphore::new(EXPLAINS_MAX),
+            histories: Arc::new(Semaphore::new(history::HISTORIES_MAX)),
+        }
     }
 
     /// Has the core do something. If it fails with a problem it must have recorded nothing.
@@ -318,6 +327,14 @@ impl App for Face {
 
     async fn count(&self, _: &Caller, counters: Counters) -> Answer<()> {
         self.ask(move |core| counters::count(core, &counters)).await
+    }
+
+    async fn history(&self, _: &Caller, query: HistoryQuery) -> Answer<History> {
+        history::points(self, query).await
+    }
+
+    async fn series(&self, _: &Caller) -> Answer<Vec<Series>> {
+        history::series(self).await
     }
 
     async fn explain(&self, _: &Caller, about: About, id: &str) -> Answer<Explanation> {

@@ -1,9 +1,9 @@
-//! The archive, on a thread of its own: a slow disk holds up nobody.
+//! The archive, on a thread of its own: a slow disk, or a long answer, holds up nobody but those who ask for history.
 //!
 //! What comes is done in turn. While more waits than [`JOBS_MAX`], samples and plannings are dropped: the archive may be lost.
 
 use std::io;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use crate::store::{Archive, StoreError};
@@ -17,8 +17,12 @@ enum Job {
     Samples(u64, Vec<(String, f64)>),
     /// A planning, by the number of the event before it.
     Planning(u64, Vec<u8>),
+    Look(Look),
     End,
 }
+
+/// Looks at the archive.
+pub(crate) type Look = Box<dyn FnOnce(&mut Archive) + Send>;
 
 /// The archive at work.
 pub(crate) struct History {
@@ -26,6 +30,28 @@ pub(crate) struct History {
     thread: Option<JoinHandle<()>>,
     /// Jobs are dropped, and that was told.
     is_full: bool,
+}
+
+/// A way to the archive for those who look.
+pub(crate) struct Reader(SyncSender<Job>);
+
+/// Why a look was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shut {
+    /// It has too much to do.
+    Busy,
+    /// It has ended.
+    Ended,
+}
+
+impl Reader {
+    /// Has somebody look, in turn; never waits.
+    pub(crate) fn look(&self, look: Look) -> Result<(), Shut> {
+        self.0.try_send(Job::Look(look)).map_err(|error| match error {
+            TrySendError::Full(_) => Shut::Busy,
+            TrySendError::Disconnected(_) => Shut::Ended,
+        })
+    }
 }
 
 impl History {
@@ -47,6 +73,11 @@ impl History {
     /// Keeps a planning, by the number of the event before it.
     pub(super) fn keep_planning(&mut self, after: u64, bytes: Vec<u8>) {
         self.give(Job::Planning(after, bytes));
+    }
+
+    /// For those who look.
+    pub(crate) fn reader(&self) -> Reader {
+        Reader(self.jobs.clone())
     }
 
     fn give(&mut self, job: Job) {
@@ -86,6 +117,7 @@ fn work(mut archive: Archive, jobs: &Receiver<Job>) {
                     tracing::warn!(error = &error as &dyn std::error::Error, "a planning is not kept");
                 }
             }
+            Job::Look(look) => look(&mut archive),
             Job::End => break,
         }
     }
@@ -141,9 +173,12 @@ mod tests {
             history.samples(1_000 * second, vec![("a".to_owned(), 1.0)]);
         }
         assert!(history.is_full, "what is too much is dropped");
+        let reader = history.reader();
+        assert_eq!(reader.look(Box::new(|_| ())), Err(Shut::Busy));
         let archive = Archive::open(&*store).expect("an archive");
         history.thread = Some(std::thread::spawn(move || work(archive, &comes)));
         history.end();
+        assert_eq!(reader.look(Box::new(|_| ())), Err(Shut::Ended));
         let mut archive = Archive::open(&*store).expect("an archive");
         let points = archive.query("a", 0, 1_000_000, 1_000).expect("points").points;
         assert_eq!(points.iter().map(|point| point.count).sum::<u32>(), JOBS_MAX as u32);

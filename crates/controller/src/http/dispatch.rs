@@ -2,8 +2,8 @@
 
 use api::agent::Mode;
 use api::rest::{
-    Counters, EndpointRequest, EnrolRequest, FilesQuery, Kind, LimitRequest, ModeRequest, PatchRequest, Problem, Role,
-    TokenRequest, TransferId, TransferQuery, TransferRequest, Wrong,
+    Counters, EndpointRequest, EnrolRequest, FilesQuery, HistoryQuery, Kind, LimitRequest, ModeRequest, PatchRequest,
+    Problem, Role, TokenRequest, TransferId, TransferQuery, TransferRequest, Wrong,
 };
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -115,6 +115,8 @@ async fn network<A: App>(call: Call, ask: Ask<'_, A>) -> Answer<Response> {
         Call::Limit => ok(app.limit(caller, ask.resource("resource")?).await),
         Call::SetLimit => ok(app.set_limit(caller, ask.resource("resource")?, ask.json::<LimitRequest>()?).await),
         Call::LiftLimit => done(app.lift_limit(caller, ask.resource("resource")?).await),
+        Call::History => ok(app.history(caller, ask.query::<HistoryQuery>()?).await),
+        Call::Series => ok(app.series(caller).await),
         Call::Count => done(app.count(caller, ask.json::<Counters>()?).await),
         _ => {
             let about = ask.param("kind")?.parse()?;

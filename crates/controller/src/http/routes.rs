@@ -110,6 +110,8 @@ pub enum Call {
     SetLimit,
     LiftLimit,
     Count,
+    History,
+    Series,
     Explain,
     Events,
     Tokens,

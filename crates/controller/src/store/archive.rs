@@ -175,6 +175,11 @@ impl Archive {
         }
     }
 
+    /// Whether there is such a series.
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains_key(name)
+    }
+
     /// The last sample of a series: time and value.
     pub fn last(&self, name: &str) -> Option<(u64, f64)> {
         self.series[*self.names.get(name)? as usize].last()

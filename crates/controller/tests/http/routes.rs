@@ -118,6 +118,18 @@ async fn what_is_not_there_is_a_problem_with_a_way_out() {
         ("GET", "/api/v1/transfers?limit=0", (None, String::new()), 422, "invalid", "`limit`: 0 is not from 1 to"),
         ("GET", "/api/v1/transfers?stat=done", (None, String::new()), 400, "malformed", "stat"),
         ("GET", "/api/v1/explain/weather/x", (None, String::new()), 422, "invalid", "ask about a transfer"),
+        ("GET", "/api/v1/history", (None, String::new()), 400, "malformed", "missing field `series`"),
+        ("GET", "/api/v1/history?series=", (None, String::new()), 422, "invalid", "it names no series"),
+        ("GET", "/api/v1/history?series=a&points=0", (None, String::new()), 422, "invalid", "0 is not from 1 to 10000"),
+        ("GET", "/api/v1/history?series=a&seconds=0", (None, String::new()), 422, "invalid", "0 is not from 1 to"),
+        (
+            "GET",
+            "/api/v1/history?series=a&from=2026-03-01T06:00:00Z&to=2026-03-01T06:00:00Z",
+            (None, String::new()),
+            422,
+            "invalid",
+            "is not before",
+        ),
         ("GET", "/api/v1/transfers/%ff", (None, String::new()), 400, "", ""),
         ("GET", "/api/v1/endpoints/..%2f", (None, String::new()), 422, "invalid", "is no name"),
         ("POST", "/api/v1/transfers", (Some("application/json"), "{".to_owned()), 400, "malformed", "cannot be read"),
@@ -199,6 +211,18 @@ async fn what_is_asked_reaches_the_app_as_it_was_meant() {
     assert_eq!(toml.json(), json!({"version": 1, "notes": []}));
     let failed = ask("GET", "/api/v1/transfers/t1/files?state=failed").token("viewer").of(site.address).await;
     assert_eq!(failed.status, 200);
+    let history = "/api/v1/history?series=link:ana:forward/measured_bps&seconds=60&points=6";
+    let history = ask("GET", history).token("viewer").of(site.address).await.json();
+    assert_eq!(
+        (&history["from"], &history["grain_ms"], &history["points"][0]),
+        (
+            &json!("2026-03-01T05:59:00Z"),
+            &json!(10_000),
+            &json!({"at": "2026-03-01T05:59:00Z", "mean": 1.5, "max": 2.0, "count": 10})
+        )
+    );
+    let series = ask("GET", "/api/v1/history/series").token("viewer").of(site.address).await.json();
+    assert_eq!(series[0]["name"], "link:ana:forward/measured_bps");
     let heard = site.world.heard.lock().unwrap().clone();
     let expected = [
         "TransferQuery { state: Some(Queued), class: Some(\"cms\"), limit: Some(7), cursor: Some(\"t9\") }",

@@ -281,6 +281,16 @@ impl App for World {
         Ok(())
     }
 
+    async fn history(&self, _: &Caller, query: HistoryQuery) -> Answer<History> {
+        let [from, to] = query.window(NOW)?;
+        let points = vec![Point { at: from, mean: 1.5, max: 2.0, count: 10 }];
+        Ok(History { series: query.series, from, to, grain_ms: 10_000, points })
+    }
+
+    async fn series(&self, _: &Caller) -> Answer<Vec<Series>> {
+        Ok(vec![Series { name: "link:ana:forward/measured_bps".to_owned(), at: Some(NOW), value: Some(2.0) }])
+    }
+
     async fn explain(&self, _: &Caller, about: About, id: &str) -> Answer<Explanation> {
         Ok(Explanation {
             what: about,

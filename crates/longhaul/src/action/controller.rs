@@ -96,6 +96,7 @@ fn reach(command: &ControllerCommand) -> &ReachArgs {
         },
         ControllerCommand::Event(args) => &args.reach,
         ControllerCommand::Explain(args) => &args.reach,
+        ControllerCommand::History(args) => &args.reach,
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) enum ControllerCommand {
     Limit(fleet::LimitArgs),
     Event(fleet::EventArgs),
     Explain(fleet::ExplainArgs),
+    History(fleet::HistoryArgs),
 }
 
 /// Which controller, and what lets us in.

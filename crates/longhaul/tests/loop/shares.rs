@@ -46,6 +46,13 @@ fn classes_share_the_ocean_up_to_its_mark() {
         fleet.ask(&["transfer", "cancel", id]).expect_code(0);
         assert_eq!(fleet.end_of(id)["state"], "cancelled");
     }
+    // What was is still known, and that nothing ever went the other way.
+    let history = fleet.json(&["history", "link:ocean:forward/measured_bps"]);
+    let points = history["points"].as_array().expect("a list");
+    let most = points.iter().filter_map(|point| point["max"].as_f64()).fold(0.0, f64::max);
+    assert!((50e6..120e6).contains(&most), "{history:#}");
+    let series = fleet.ask(&["history"]).expect_code(0).out;
+    assert!(series.contains("class:cms/allocated_bps") && !series.contains("ocean:backward"), "{series}");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use api::rest::{
     Accepted, Agent, ApiToken, Class, Counters, Endpoint, EndpointRequest, EnrolMade, EnrolRequest, Event, Explanation,
-    File, FilesQuery, Limit, LimitRequest, Link, ModeRequest, Page, PatchRequest, Path, Submitted, TokenMade,
-    TokenRequest, Transfer, TransferQuery, TransferRequest,
+    File, FilesQuery, History, HistoryQuery, Limit, LimitRequest, Link, ModeRequest, Page, PatchRequest, Path, Series,
+    Submitted, TokenMade, TokenRequest, Transfer, TransferQuery, TransferRequest,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
@@ -84,6 +84,10 @@ pub const ROUTES: &[Route] = &[
         .answers::<Limit>(200),
     delete("/api/v1/limits/{resource}", Call::LiftLimit, "Lifts the limit of a resource", Deed::Operate),
     post("/api/v1/counters", Call::Count, "Takes counters of links", Deed::Count).body::<Counters>(),
+    get("/api/v1/history", Call::History, "Gives points of a series of samples", Deed::Look)
+        .query::<HistoryQuery>()
+        .answers::<History>(200),
+    get("/api/v1/history/series", Call::Series, "Lists the series of samples", Deed::Look).answers::<Vec<Series>>(200),
     get("/api/v1/explain/{kind}/{id}", Call::Explain, "Says why something is as it is", Deed::Look)
         .answers::<Explanation>(200),
     get("/api/v1/events", Call::Events, "Tells what happens, as Server-Sent Events", Deed::Look)

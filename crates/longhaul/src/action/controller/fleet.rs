@@ -1,4 +1,4 @@
-//! `longhaul agent`, `class`, `topology`, `endpoint`, `limit`, `explain`.
+//! `longhaul agent`, `class`, `topology`, `endpoint`, `limit`, `explain`, `history`.
 
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use api::Name;
 use api::rest::{
     self, Accepted, Agent, BODY_LARGE_MAX, Check, Class, Endpoint, EndpointRequest, EnrolMade, EnrolRequest,
-    Explanation, Limit, LimitRequest, Link, ModeRequest,
+    Explanation, History, HistoryQuery, Limit, LimitRequest, Link, ModeRequest, Series,
 };
 use serde_json::json;
 
@@ -17,8 +17,8 @@ use super::show;
 use super::transfer::tell;
 use crate::args::controller::ControllerCommand;
 use crate::args::controller::fleet::{
-    AgentWhat, AllArgs, BookingWhat, ClassWhat, EndpointSetArgs, EndpointWhat, EnrolArgs, ExplainArgs, HostModeArgs,
-    LimitSetArgs, LimitWhat, TopologyWhat,
+    AgentWhat, AllArgs, BookingWhat, ClassWhat, EndpointSetArgs, EndpointWhat, EnrolArgs, ExplainArgs, HistoryArgs,
+    HostModeArgs, LimitSetArgs, LimitWhat, TopologyWhat,
 };
 use crate::exit::{self, as_usage, usage};
 use crate::output::{note, print};
@@ -36,6 +36,7 @@ pub(super) async fn run(command: ControllerCommand, controller: &Controller) -> 
         ControllerCommand::Endpoint(args) => endpoint(args.what, controller).await,
         ControllerCommand::Limit(args) => limit(args.what, controller).await,
         ControllerCommand::Explain(args) => explain(&args, controller).await,
+        ControllerCommand::History(args) => history(args, controller).await,
         ControllerCommand::Transfer(_) | ControllerCommand::Event(_) => unreachable!("they are done elsewhere"),
     }
 }
@@ -184,6 +185,24 @@ async fn remove(path: &str, name: &str, controller: &Controller) -> Result<u8> {
         print(format!("{}\n", json!({ "removed": name })))?;
     }
     Ok(exit::DONE)
+}
+
+async fn history(args: HistoryArgs, controller: &Controller) -> Result<u8> {
+    let Some(series) = args.series else {
+        let series: Vec<Series> = controller.get("/api/v1/history/series").await?;
+        return tell(controller, &json!({ "series": series }), || show::series(&series));
+    };
+    let (seconds, points) = (Some(args.since.get().as_secs()), Some(args.points));
+    let query = HistoryQuery { series, seconds, points, ..HistoryQuery::default() };
+    query.check().map_err(|wrong| usage(wrong.to_string()))?;
+    let path = format!(
+        "/api/v1/history?series={}&seconds={}&points={}",
+        part(&query.series),
+        args.since.get().as_secs(),
+        args.points
+    );
+    let history: History = controller.get(&path).await?;
+    tell(controller, &history, || show::history(&history))
 }
 
 async fn explain(args: &ExplainArgs, controller: &Controller) -> Result<u8> {

@@ -1,7 +1,8 @@
 //! What a controller says, for people: tables within the columns there are.
 
 use api::rest::{
-    Agent, AgentState, ApiToken, Class, Endpoint, Estimate, Explanation, File, Limit, Link, Path, Time, Transfer,
+    Agent, AgentState, ApiToken, Class, Endpoint, Estimate, Explanation, File, History, Limit, Link, Path, Series,
+    Time, Transfer,
 };
 use units::{Marks, Rate};
 
@@ -201,6 +202,37 @@ pub(super) fn limits(list: &[Limit]) -> String {
     lines(head, list.iter().map(row), [false, true, false, false, false])
 }
 
+/// Series of samples.
+pub(super) fn series(list: &[Series]) -> String {
+    let head = ["SERIES", "LAST", "AT"].map(str::to_owned);
+    let row = |s: &Series| {
+        let last = s.value.map_or_else(|| "-".to_owned(), |value| measured(&s.name, value));
+        [s.name.clone(), last, s.at.map_or_else(|| "-".to_owned(), seconds)]
+    };
+    lines(head, list.iter().map(row), [false, true, false])
+}
+
+/// Points of a series.
+pub(super) fn history(h: &History) -> String {
+    let head = ["FROM", "MEAN", "MOST", "SECONDS"].map(str::to_owned);
+    let row = |p: &api::rest::Point| {
+        [seconds(p.at), measured(&h.series, p.mean), measured(&h.series, p.max), thousands(p.count.into())]
+    };
+    lines(head, h.points.iter().map(row), [false, true, true, true])
+}
+
+/// A value, by the unit at the end of its series' name.
+fn measured(series: &str, value: f64) -> String {
+    match series.rsplit_once('_').map(|(_, unit)| unit) {
+        // No rate is less than nothing, or more than what is the greatest.
+        Some("bps") => rate(value.round() as u64),
+        Some("us") => format!("{} ms", digits(value / 1_000.0)),
+        Some("s") => format!("{}/s", digits(value)),
+        _ if value.fract() == 0.0 => value.to_string(),
+        _ => digits(value),
+    }
+}
+
 /// Tokens of the API.
 pub(super) fn tokens(list: &[ApiToken]) -> String {
     let head = ["TOKEN", "ROLE", "FOR", "EXPIRES"].map(str::to_owned);
@@ -327,6 +359,27 @@ mod tests {
         );
         assert_eq!(rows[2].join(" "), "usual:a,b a b - unknown 0 - - -", "{text}");
         assert_eq!([0.0, 0.004, 9.994, 20.14, 350.4].map(digits), ["0", "0.00", "9.99", "20.1", "350"]);
+    }
+
+    #[test]
+    fn points_have_the_unit_of_their_series() {
+        let point = |mean, max| api::rest::Point { at: Time(10_000_000_000), mean, max, count: 10 };
+        let of = |series: &str, mean, max| {
+            let points = vec![point(mean, max)];
+            history(&History { series: series.to_owned(), from: Time(0), to: Time(1), grain_ms: 10_000, points })
+        };
+        let row = |text: String| text.lines().nth(1).map(str::to_owned).unwrap_or_default();
+        assert_eq!(
+            row(of("link:ana:forward/measured_bps", 1.5e9, 2e9)),
+            "1970-01-01T00:00:10Z  1.5 Gb/s  2 Gb/s       10"
+        );
+        assert_eq!(row(of("path:north/rtt_us", 20_100.4, 3e4)), "1970-01-01T00:00:10Z  20.1 ms  30.0 ms       10");
+        assert_eq!(row(of("all/files_per_s", 0.5, 1.0)), "1970-01-01T00:00:10Z  0.50/s  1.00/s       10");
+        let idle = Series { name: "all/sessions".into(), at: None, value: None };
+        let busy = Series { at: Some(Time(0)), value: Some(3.0), ..idle.clone() };
+        let rows = series(&[idle, busy]);
+        let rows: Vec<Vec<&str>> = rows.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[1..], [vec!["all/sessions", "-", "-"], vec!["all/sessions", "3", "1970-01-01T00:00:00Z"]]);
     }
 
     #[test]

@@ -247,6 +247,15 @@ async fn every_command_asks_for_what_it_says() {
             vec![(204, json!(null)), (204, json!(null))],
             vec!["DELETE /api/v1/tokens/alice - ", "DELETE /api/v1/tokens/a%2Fb - "],
         ),
+        ("history --json", vec![(200, json!([{"name": "all/sessions"}]))], vec!["GET /api/v1/history/series - "]),
+        (
+            "history link:ana:forward/measured_bps --since 6h --points 72",
+            vec![(
+                200,
+                json!({"series": "x", "from": "2026-03-01T06:00:00Z", "to": "2026-03-01T12:00:00Z", "grain_ms": 300_000, "points": []}),
+            )],
+            vec!["GET /api/v1/history?series=link:ana:forward%2Fmeasured_bps&seconds=21600&points=72 - "],
+        ),
         ("explain link ana:forward", vec![(200, explanation)], vec!["GET /api/v1/explain/link/ana:forward - "]),
     ];
     for (line, answers, expected) in cases {

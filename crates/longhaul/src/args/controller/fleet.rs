@@ -1,4 +1,4 @@
-//! `longhaul agent`, `class`, `topology`, `booking`, `endpoint`, `limit`, `event`, `explain`.
+//! `longhaul agent`, `class`, `topology`, `booking`, `endpoint`, `limit`, `event`, `explain`, `history`.
 
 use std::path::PathBuf;
 
@@ -192,6 +192,30 @@ pub(crate) struct ExplainArgs {
     /// Which one
     #[arg(value_name = "ID")]
     pub(crate) id: String,
+
+    #[command(flatten)]
+    pub(crate) reach: ReachArgs,
+}
+
+/// Show what links, classes and paths did
+///
+/// Of 10 minutes the controller has each second, of a week 10 s, of a year 5 minutes. Without a SERIES: which series there are, with their last values.
+#[derive(Debug, Clone, Args)]
+#[command(
+    after_help = "Examples:\n  longhaul history\n  longhaul history link:ana:forward/measured_bps --since 6h --points 72"
+)]
+pub(crate) struct HistoryArgs {
+    /// The series, such as link:ana:forward/measured_bps
+    #[arg(value_name = "SERIES")]
+    pub(crate) series: Option<String>,
+
+    /// How long ago it begins, such as 6h
+    #[arg(long, value_name = "SPAN", default_value = "1h")]
+    pub(crate) since: Span,
+
+    /// How many points at most
+    #[arg(long, value_name = "COUNT", default_value_t = 60)]
+    pub(crate) points: u32,
 
     #[command(flatten)]
     pub(crate) reach: ReachArgs,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use api::rest::HistoryQuery;
+
 use super::explain::moving;
 use super::*;
 use crate::store::Archive;
@@ -39,4 +41,50 @@ async fn what_a_transfer_does_is_kept_of_its_links_and_classes() {
         assert!(points.iter().any(|point| point.max == most), "{series}: {points:?}");
         assert!((2..=5).contains(&points.iter().map(|point| point.count).sum::<u32>()), "{series}: {points:?}");
     }
+}
+
+impl World {
+    async fn points(&self, series: &str) -> Vec<api::rest::Point> {
+        let query = HistoryQuery { series: series.to_owned(), ..HistoryQuery::default() };
+        self.face.history(&self.me, query).await.expect("it is kept").points
+    }
+}
+
+#[tokio::test]
+async fn history_is_read_while_it_is_made() {
+    let world = World::set_up().await;
+    let unknown = HistoryQuery { series: "link:ocean:forward/measured_bps".to_owned(), ..HistoryQuery::default() };
+    assert_eq!(kind(world.face.history(&world.me, unknown).await), Kind::NotFound);
+    let (_, mut a, mut b) = moving(&world).await;
+    // What is counted on a link has a series, also where nothing of ours goes.
+    let sample = api::rest::CounterSample {
+        link: "ocean:backward".to_owned(),
+        rate_bps: Some(2_000_000_000),
+        total_bytes: None,
+        age_ms: 0,
+        enforced_bps: None,
+    };
+    let counters = api::rest::Counters { source: "snmp".to_owned(), samples: vec![sample] };
+    world.face.count(&world.me, counters).await.expect("they are taken");
+    let path = super::paths::asked_over(&mut a, &mut b).await;
+    a.say(&FromAgent::Paths { paths: vec![super::paths::news(path, api::agent::PathState::Answering, 200)] }).await;
+    tokio::time::sleep(TWO_SECONDS).await;
+    for (series, value) in [
+        ("link:ocean:forward/measured_bps", 1e9),
+        ("link:ocean:backward/measured_bps", 0.0),
+        ("link:ocean:backward/total_bps", 2e9),
+        ("path:usual:a1,b1/rtt_us", 20_000.0),
+    ] {
+        let points = world.points(series).await;
+        assert!(points.iter().any(|point| point.max == value), "{series}: {points:?}");
+    }
+    let all = world.face.series(&world.me).await.expect("a list");
+    let sessions = all.iter().find(|series| series.name == "all/sessions").expect("it is there");
+    assert!(sessions.value == Some(1.0) && sessions.at.is_some(), "{sessions:?}");
+    // What was before a restart goes on after it, also while nothing moves.
+    let before: u32 = world.points("link:ocean:forward/measured_bps").await.iter().map(|point| point.count).sum();
+    let world = world.again().await;
+    tokio::time::sleep(TWO_SECONDS).await;
+    let points = world.points("link:ocean:forward/measured_bps").await;
+    assert!(points.iter().map(|point| point.count).sum::<u32>() > before, "{points:?}");
 }

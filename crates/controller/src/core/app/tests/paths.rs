@@ -17,7 +17,18 @@ async fn probes(agent: &mut Agent) -> Vec<Probe> {
     }
 }
 
-fn news(path: u64, state: PathState, asked: u64) -> PathNews {
+/// Gives both agents an address, and has them asked to ask each other; the number of the path.
+pub(super) async fn asked_over(a: &mut Agent, b: &mut Agent) -> u64 {
+    for (agent, address) in [(&mut *a, "10.0.0.1:4810"), (&mut *b, "10.0.0.2:4810")] {
+        let addresses = vec![address.parse().expect("an address")];
+        agent.say(&FromAgent::Inventory(Inventory { addresses, probe_port: Some(4810), ..inventory() })).await;
+    }
+    let asked = probes(a).await;
+    assert!(asked.len() == 1 && asked[0].asks && !probes(b).await[0].asks, "{asked:?}");
+    asked[0].path
+}
+
+pub(super) fn news(path: u64, state: PathState, asked: u64) -> PathNews {
     PathNews { path, state, rtt_us: 20_000, rtt_low_us: 19_000, rtt_high_us: 30_000, asked, answered: 200 }
 }
 
@@ -26,13 +37,7 @@ async fn paths_have_estimates_and_links_are_suspect_until_one_is_named() {
     let world = World::set_up().await;
     assert_eq!(world.face.paths(&world.me).await, Ok(Vec::new()));
     let (_, mut a, mut b) = super::explain::moving(&world).await;
-    for (agent, address) in [(&mut a, "10.0.0.1:4810"), (&mut b, "10.0.0.2:4810")] {
-        let addresses = vec![address.parse().expect("an address")];
-        agent.say(&FromAgent::Inventory(Inventory { addresses, probe_port: Some(4810), ..inventory() })).await;
-    }
-    let asked = probes(&mut a).await;
-    let path = asked[0].path;
-    assert!(asked.len() == 1 && asked[0].asks && !probes(&mut b).await[0].asks, "{asked:?}");
+    let path = asked_over(&mut a, &mut b).await;
     let seen = world.face.paths(&world.me).await.expect("a list");
     assert_eq!((seen[0].state, seen[0].rtt_us, seen[0].loss_ppm), (api::rest::PathState::Unknown, None, None));
 

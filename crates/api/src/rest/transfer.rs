@@ -21,7 +21,7 @@ pub struct TransferRequest {
     /// What people call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// For whom. A submitter's token says it; others must.
+    /// For whom. A submitter's token says it; with another's, the collaboration called like the class, if not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collaboration: Option<String>,
     /// Where the same files are; any of them may serve.

@@ -3,7 +3,7 @@
 use api::agent::Mode;
 use api::rest::{
     Counters, EndpointRequest, EnrolRequest, FilesQuery, HistoryQuery, Kind, LimitRequest, ModeRequest, PatchRequest,
-    Problem, Role, TokenRequest, TransferId, TransferQuery, TransferRequest, Wrong,
+    Problem, Role, TokenRequest, TransferId, TransferQuery, TransferRequest,
 };
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -82,7 +82,7 @@ async fn own<A: App>(ask: &Ask<'_, A>, id: TransferId) -> Answer<()> {
     Err(Problem::new(Kind::Forbidden, detail).fix("use a token of that collaboration, or an operator's"))
 }
 
-/// For whom a transfer is: a submitter's token says it, others must.
+/// For whom a transfer is: a submitter's token says it, others may; if nobody does, for whom its class is called after.
 fn for_whom(role: &Role, request: TransferRequest) -> Answer<TransferRequest> {
     match (role, &request.collaboration) {
         (Role::Submitter { collaboration: own }, Some(other)) if other != own => {
@@ -92,7 +92,7 @@ fn for_whom(role: &Role, request: TransferRequest) -> Answer<TransferRequest> {
         (Role::Submitter { collaboration }, _) => {
             Ok(TransferRequest { collaboration: Some(collaboration.clone()), ..request })
         }
-        (_, None) => Err(Wrong::new("collaboration", "the token is of none: say for whom the transfer is").into()),
+        (_, None) => Ok(TransferRequest { collaboration: Some(request.class.clone()), ..request }),
         _ => Ok(request),
     }
 }

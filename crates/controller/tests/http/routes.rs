@@ -136,7 +136,7 @@ async fn what_is_not_there_is_a_problem_with_a_way_out() {
         ("POST", "/api/v1/transfers", (Some("text/html"), "{}".to_owned()), 415, "unsupported_media", "text/html"),
         ("POST", "/api/v1/transfers", json_of(json!({})), 422, "invalid", "missing field"),
         ("POST", "/api/v1/transfers", json_of(without("class")), 422, "invalid", "missing field `class`"),
-        ("POST", "/api/v1/transfers", json_of(without("collaboration")), 422, "invalid", "say for whom"),
+        ("POST", "/api/v1/transfers", json_of(with("collaboration", json!("*"))), 422, "invalid", "collaboration"),
         ("POST", "/api/v1/transfers", json_of(with("speed", json!(1))), 422, "invalid", "unknown field `speed`"),
         ("POST", "/api/v1/transfers", json_of(with("sources", json!(["x"]))), 422, "invalid", "a place is written"),
         ("POST", "/api/v1/transfers", json_of(with("urgency", json!(10))), 422, "invalid", "more than 9"),
@@ -186,6 +186,19 @@ async fn a_submitter_acts_for_its_own_collaboration_only() {
     }
     let heard = site.world.heard.lock().unwrap().clone();
     assert!(heard.iter().all(|said| said.starts_with("t1")), "{heard:?}");
+}
+
+#[tokio::test]
+async fn a_transfer_is_for_the_collaboration_called_like_its_class_unless_somebody_says_so() {
+    let site = Site::new(|_| {});
+    let body = json!({"sources": ["caltech:/data/run7"], "destination": "cern:/archive/", "class": "cms"});
+    for (token, expected) in [("operator", "cms"), ("admin", "cms"), ("atlas", "atlas")] {
+        let reply = ask("POST", "/api/v1/transfers").token(token).json(&body).of(site.address).await;
+        assert_eq!(reply.status, 201, "{token}: {reply:?}");
+        let id = reply.json()["id"].as_str().expect("a number").to_owned();
+        let shown = ask("GET", &format!("/api/v1/transfers/{id}")).token("viewer").of(site.address).await.json();
+        assert_eq!(shown["collaboration"].as_str(), Some(expected), "{token}: {shown}");
+    }
 }
 
 #[tokio::test]

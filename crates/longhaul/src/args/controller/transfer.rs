@@ -76,7 +76,7 @@ pub(crate) struct SubmitArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<String>,
 
-    /// For whom, if the token does not say so
+    /// For whom, if the token does not say so [default: that called like the class]
     #[arg(long, value_name = "NAME")]
     pub(crate) collaboration: Option<String>,
 

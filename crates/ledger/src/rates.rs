@@ -185,6 +185,18 @@ pub fn limits_on(link: &str, way: Way) -> [String; 2] {
     [format!("limit on {link} ({way})"), format!("limit on {link}:{way}")]
 }
 
+/// What the planner calls all that leaves a host that is limited.
+#[must_use]
+pub fn left_by(host: &str) -> String {
+    format!("what leaves {host}")
+}
+
+/// What the planner calls all that enters a host that is limited.
+#[must_use]
+pub fn entered(host: &str) -> String {
+    format!("what enters {host}")
+}
+
 /// Lowers what is there to a limit; it raises nothing.
 fn lower(network: &Network, shares: &mut Shares, of: Limited, rate: Rate) {
     match of {
@@ -212,8 +224,8 @@ fn lower(network: &Network, shares: &mut Shares, of: Limited, rate: Rate) {
             class.floor = class.floor.min(rate);
         }
         Limited::Host(host) => {
-            for (does, out) in [("leaves", true), ("enters", false)] {
-                let name = format!("what {does} {}", network.nodes[host].name);
+            let called = &network.nodes[host].name;
+            for (name, out) in [(left_by(called), true), (entered(called), false)] {
                 let ways = ways_of(network, host, out);
                 shares.resources.push(Beside { name, ways, rate, grain: Rate::from_bps(1) });
             }

@@ -192,9 +192,8 @@ fn link(core: &mut Core, id: &str) -> Answer<Facts> {
     }
     let limits = limits(core, name, id.ends_with(":forward"));
     for (on, limit) in &limits {
-        let what = if matches!(on, Resource::Way { .. }) { "this way limited" } else { "limited" };
-        let until = limit.until.map(|until| format!(" until {until}")).unwrap_or_default();
-        text += &format!("; {what} to {} by `{}`{until}: {}", views::rate(limit.rate_bps), limit.by, limit.why);
+        let what = if matches!(on, Resource::Way { .. }) { "this way " } else { "" };
+        text += &format!("; {what}{}", limited(limit));
     }
     let holds: Vec<Hold> = booked(core, id).map(|left| left.holds.clone()).unwrap_or_default();
     text.extend(holds.iter().map(|hold| format!("; {} of it", views::hold(hold))));
@@ -239,6 +238,12 @@ fn limits<'a>(core: &'a Core, link: &str, forward: bool) -> Vec<(Resource, &'a L
     let mut limits: Vec<_> = on.into_iter().filter_map(|on| Some((core.state.limits.get(&on)?, on))).collect();
     limits.sort_by_key(|(limit, _)| limit.rate_bps);
     limits.into_iter().map(|(limit, on)| (on, limit)).collect()
+}
+
+/// A limit from outside in words: how low, by whom, until when, and why.
+fn limited(limit: &Limit) -> String {
+    let until = limit.until.map(|until| format!(" until {until}")).unwrap_or_default();
+    format!("limited to {} by `{}`{until}: {}", views::rate(limit.rate_bps), limit.by, limit.why)
 }
 
 /// What bookings leave of a direction of a link.

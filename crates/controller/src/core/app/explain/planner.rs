@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use api::rest::{self, Explanation, Holder};
-use ledger::SessionId;
-use ledger::rates::{Asked, Hold, Left};
+use ledger::rates::{Asked, Hold, Left, entered, left_by, limits_on};
+use ledger::{Limit, Resource, SessionId};
 use model::scenario::Way;
 use plan::allot::{Held, Of, Outcome, Remedy, Snapshot};
 use plan::share::{RATE_MAX, ResourceId};
@@ -32,13 +32,16 @@ pub(super) enum Asks {
 pub(super) struct Planner {
     question: Arc<Question>,
     booked: Vec<Left>,
+    /// Limits from outside that are in force.
+    limits: BTreeMap<Resource, Limit>,
     asks: Asks,
 }
 
 impl Planner {
     /// The last question; `None` if there was none.
     pub(super) fn of(core: &Core, asks: Asks) -> Option<Planner> {
-        Some(Planner { question: core.planned.question.clone()?, booked: core.planned.booked.clone(), asks })
+        let question = core.planned.question.clone()?;
+        Some(Planner { question, booked: core.planned.booked.clone(), limits: core.state.limits.clone(), asks })
     }
 
     fn snapshot(&self) -> &Snapshot {
@@ -188,6 +191,30 @@ impl Planner {
             let ends = rest::Time(hold.window.end());
             told.until = Some(told.until.map_or(ends, |until| until.min(ends)));
         }
+        if let Some(limit) = self.limit_of(outcome, of) {
+            told.text += &format!("; that is {}", super::limited(limit));
+            told.until = told.until.into_iter().chain(limit.until.map(views::time)).min();
+        }
+    }
+
+    /// The limit from outside that says how much of this there is.
+    fn limit_of(&self, outcome: &Outcome<'_>, of: ResourceId) -> Option<&Limit> {
+        let resource = &outcome.setup.resources[of as usize];
+        let shares = &self.snapshot().shares;
+        let is_it = |on: &Resource| match (resource.of, on) {
+            (Of::Mark(mark, _), Resource::Mark(name)) => shares.marks.get(mark).is_some_and(|mark| mark.name == *name),
+            (Of::Beside(_), Resource::Link(link)) => {
+                [Way::Forward, Way::Backward].iter().any(|way| limits_on(link, *way)[0] == resource.name)
+            }
+            (Of::Beside(_), Resource::Way { link, forward }) => {
+                limits_on(link, if *forward { Way::Forward } else { Way::Backward })[1] == resource.name
+            }
+            (Of::Beside(_), Resource::Host(host)) => [left_by(host), entered(host)].contains(&resource.name),
+            _ => false,
+        };
+        // A host or a mark may also have less than its limit for another reason.
+        let found = self.limits.iter().find(|(on, _)| is_it(on)).map(|(_, limit)| limit);
+        found.filter(|limit| limit.rate_bps == resource.capacity)
     }
 
     /// What bookings left, if this is that.

@@ -112,6 +112,10 @@ async fn a_limit_on_one_way_holds_back_who_goes_that_way_and_is_named() {
     };
     let (name, kind, why) = blocking().await;
     assert_eq!((name.as_str(), kind.as_str()), ("limit on ocean:forward", "limit"), "{}", why.text);
+    let set = world.face.limit(&world.me, "ocean:forward").await.expect("it is there");
+    assert_eq!(why.until, Some(set.until), "{}", why.text);
+    let told = format!("; that is limited to 2 Gb/s by `me` until {}: works", set.until);
+    assert!(why.text.contains(&told), "{}", why.text);
     let raise = "raise limit on ocean:forward to 4 Gb/s";
     assert!(why.remedies.iter().any(|remedy| remedy.text.starts_with(raise)), "{:?}", why.remedies);
     let most = async |way| world.face.link(&world.me, way).await.expect("a link").mark_bps;
@@ -130,6 +134,24 @@ async fn a_limit_on_one_way_holds_back_who_goes_that_way_and_is_named() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(blocking().await.0, "limit on ocean:forward");
+}
+
+#[tokio::test]
+async fn a_limit_on_a_mark_or_a_host_is_told_with_who_set_it_and_until_when() {
+    let world = World::set_up().await;
+    let (id, mut a, _b) = moving(&world).await;
+    for (on, gbps, kind) in [("mark:sea", 2, "mark"), ("host:a1", 1, "limit")] {
+        let rate_bps = gbps * 1_000_000_000;
+        let limit = api::rest::LimitRequest { rate_bps, for_seconds: 60, why: format!("works on {on}") };
+        let set = world.face.set_limit(&world.me, on, limit).await.expect("a limit");
+        assert_eq!(leased(&mut a).await, rate_bps);
+        for (about, subject) in [(About::Transfer, id.to_string()), (About::Class, "cms".to_owned())] {
+            let why = world.why(about, &subject).await;
+            assert_eq!(why.resource.as_ref().map(|of| of.kind.as_str()), Some(kind), "{}", why.text);
+            let told = format!("limited to {gbps} Gb/s by `me` until {}: works on {on}", set.until);
+            assert!(why.until == Some(set.until) && why.text.contains(&told), "{}", why.text);
+        }
+    }
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ pub(crate) use class::{class_loads, classes};
 pub(crate) use file::files;
 pub(crate) use host::{agent, agents, endpoint, endpoints, role, tokens};
 pub(crate) use link::{
-    booked, directions, hold, limit, limits, link, links, network, resource_id, standing, unknown, way_id,
+    Bound, booked, bound, directions, hold, limit, limits, link, links, network, resource_id, standing, unknown, way_id,
 };
 pub(crate) use load::{Load, by_way, ways};
 pub(crate) use metrics::metrics;

@@ -119,7 +119,7 @@ fn shown(core: &Core, network: &Network, of: &Direction, load: Load, suspects: &
         from: of.from.clone(),
         to: of.to.clone(),
         capacity_bps: direction.rate.map(|rate| rate.bps()),
-        mark_bps: fillable(core, of),
+        mark_bps: fillable(core, of).map(|(bps, _)| bps),
         booked_bps: booked(core, of.link, of.way).map(booked_bps),
         allocated_bps: load.allocated_bps,
         measured_bps: load.measured_bps,
@@ -132,18 +132,43 @@ fn shown(core: &Core, network: &Network, of: &Direction, load: Load, suspects: &
     }
 }
 
+/// What says how far all of Longhaul together may fill a direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// Its rate, less what is kept of it for others.
+    Rate,
+    /// A mark for all work, by its name.
+    Mark(String),
+    /// Bookings; when the first of them ends.
+    Booked(Option<units::Moment>),
+    /// A limit from outside.
+    Limit,
+}
+
+/// How far all of Longhaul together may fill a direction, b/s, and what says so; `None` where that is not known.
+pub(crate) fn bound(core: &Core, id: &str) -> Option<(u64, Bound)> {
+    fillable(core, &direction(network(core)?.as_ref(), id)?)
+}
+
 /// How far all of Longhaul together may fill it, b/s: what the planner has for the link, beside what is booked of it, for marks that are on
 /// it for all work, and for limits from outside.
-fn fillable(core: &Core, of: &Direction) -> Option<u64> {
+fn fillable(core: &Core, of: &Direction) -> Option<(u64, Bound)> {
     let capacities = &core.planned.rates.capacities;
     let all = |mark: &&Mark| mark.class.is_none() && mark.ways.contains(&(of.link, of.way));
     let marks = core.world.iter().flat_map(|world| world.shares.marks.iter().filter(all));
-    let of_marks = marks.filter_map(|mark| capacities.get(mark_resource(mark, &of.resource).as_str()));
-    let beside = booked(core, of.link, of.way).map(|left| left.rate.bps());
+    let of_marks = marks.filter_map(|mark| {
+        let most = capacities.get(mark_resource(mark, &of.resource).as_str())?;
+        Some((*most, Bound::Mark(mark.name.clone())))
+    });
+    let beside = booked(core, of.link, of.way).map(|left| {
+        let ends = left.holds.iter().map(|hold| hold.window.end()).min();
+        (left.rate.bps(), Bound::Booked(ends))
+    });
     let link = core.world.as_ref().and_then(|world| world.network.links.get(of.link));
     let limits = link.map(|link| ledger::rates::limits_on(&link.name, of.way));
-    let of_limit = limits.iter().flatten().filter_map(|name| capacities.get(name.as_str()));
-    capacities.get(of.resource.as_str()).into_iter().chain(of_marks).chain(of_limit).copied().chain(beside).min()
+    let of_limit = limits.iter().flatten().filter_map(|name| Some((*capacities.get(name.as_str())?, Bound::Limit)));
+    let rate = capacities.get(of.resource.as_str()).map(|most| (*most, Bound::Rate));
+    of_limit.chain(of_marks).chain(beside).chain(rate).min_by_key(|(most, _)| *most)
 }
 
 /// What bookings left of a direction at the last planning; `None` if nothing is booked of it.

@@ -4,6 +4,7 @@
 //! that an explanation of thousands of sessions holds up nobody.
 
 mod planner;
+mod room;
 
 use api::rest::{self, About, Assurance, Explanation, Holder, Problem, Remedy, Wrong};
 use ledger::rates::{Hold, Left, Shortfall};
@@ -229,6 +230,7 @@ fn link(core: &mut Core, id: &str) -> Answer<Facts> {
         told.remedies
             .push(Remedy { text: "repair it: it is used again after its hold-down".to_owned(), rate_bps: None });
     }
+    room::complete(core, &link, &mut told);
     Ok(Facts { told, planner: None })
 }
 
@@ -296,7 +298,11 @@ fn class(core: &Core, name: &str) -> Answer<Facts> {
     }
     let mut told = begun(About::Class, name, text);
     told.rate_bps = Some(class.allocated_bps);
-    Ok(Facts { told, planner: Planner::of(core, Asks::Class(name.to_owned())) })
+    let planner = Planner::of(core, Asks::Class(name.to_owned()));
+    if planner.is_none() {
+        told.remedies.push(planner::idle(name));
+    }
+    Ok(Facts { told, planner })
 }
 
 fn refusal(core: &Core, subject: &str) -> Answer<Facts> {

@@ -9,6 +9,7 @@ use ledger::{Limit, Resource, SessionId};
 use model::scenario::Way;
 use plan::allot::{Held, Of, Outcome, Remedy, Snapshot};
 use plan::share::{RATE_MAX, ResourceId};
+use plan::usage::FACTOR_ONE;
 
 use crate::core::{Core, Question};
 use crate::views;
@@ -117,14 +118,17 @@ impl Planner {
             }
         }
         let Some(first) = flows.first() else { return };
-        for remedy in outcome.why(*first).remedies {
-            let text = self.remedy(outcome, &remedy);
+        for (text, rate_bps) in self.remedies(outcome, *first) {
             if !told.remedies.iter().any(|other| other.text == text) {
-                // Without a bound that is known there is no rate to tell.
-                let rate_bps = (!is_unbounded(&remedy)).then(|| remedy.rate());
                 told.remedies.push(rest::Remedy { text, rate_bps });
             }
         }
+    }
+
+    /// What would give a flow more, and what it would have then; without a bound that is known there is no rate to tell.
+    fn remedies(&self, outcome: &Outcome<'_>, flow: usize) -> Vec<(String, Option<u64>)> {
+        let told = |remedy: &Remedy| (self.remedy(outcome, remedy), (!is_unbounded(remedy)).then(|| remedy.rate()));
+        outcome.why(flow).remedies.iter().map(told).collect()
     }
 
     fn remedy(&self, outcome: &Outcome<'_>, remedy: &Remedy) -> String {
@@ -239,31 +243,58 @@ impl Planner {
         let [has, due, asks] = [part.has, part.due, part.asks].map(views::rate);
         told.text += &format!("; it has {has}, its weight gives it {due}, it could use {asks}");
         told.rate_bps = Some(part.has);
+        let factor = outcome.setup.usage_factor(class);
+        if factor != FACTOR_ONE {
+            let times = f64::from(factor) / f64::from(FACTOR_ONE);
+            told.text += &format!("; its weight counts {times:.2} times, for what it used of late");
+        }
         let is_in = |flow: &usize| shares.up(shares.flows[*flow].class).any(|of| of == class);
         let flows: Vec<usize> = (0..self.asked().len()).filter(is_in).collect();
         if flows.is_empty() {
             told.text += "; nothing of it moves";
+            told.remedies.push(idle(name));
             return;
         }
-        let mut stops: BTreeMap<ResourceId, usize> = BTreeMap::new();
+        let mut stops: BTreeMap<ResourceId, Vec<usize>> = BTreeMap::new();
+        let mut cut = Vec::new();
         for flow in &flows {
-            if let Held::Back(by) = outcome.held(*flow) {
-                by.into_iter().flatten().for_each(|of| *stops.entry(of).or_default() += 1);
+            match outcome.held(*flow) {
+                Held::Back(by) => by.into_iter().flatten().for_each(|of| stops.entry(of).or_default().push(*flow)),
+                Held::NoPath => cut.push(*flow),
+                Held::HasAll => {}
             }
         }
-        let mut stops: Vec<(ResourceId, usize)> = stops.into_iter().collect();
-        stops.sort_by_key(|(of, count)| (std::cmp::Reverse(*count), *of));
-        match stops.first() {
-            None => told.text += "; nothing holds it back: it has all that its sessions ask for",
-            Some((first, _)) => {
-                let told_of =
-                    |(of, count): &(ResourceId, usize)| format!("{} (sessions: {count})", self.named(outcome, *of).0);
-                let names: Vec<String> = stops.iter().take(REASONS_MAX).map(told_of).collect();
-                told.text += &format!("; held back by {}", names.join(", "));
-                self.holds(outcome, *first, told);
-            }
+        if !cut.is_empty() {
+            told.text += &format!("; of {} sessions no path that is up leads there{}", cut.len(), self.closed());
+        }
+        let mut stops: Vec<(ResourceId, Vec<usize>)> = stops.into_iter().collect();
+        stops.sort_by_key(|(of, held)| (std::cmp::Reverse(held.len()), *of));
+        if let Some((first, _)) = stops.first() {
+            let told_of = |(of, held): &(ResourceId, Vec<usize>)| {
+                format!("{} (sessions: {})", self.named(outcome, *of).0, held.len())
+            };
+            let names: Vec<String> = stops.iter().take(REASONS_MAX).map(told_of).collect();
+            told.text += &format!("; held back by {}", names.join(", "));
+            self.holds(outcome, *first, told);
+        } else if cut.is_empty() {
+            told.text += "; nothing holds it back: it has all that its sessions ask for";
+        }
+        // For the session that has least of those that what stops most holds back.
+        let held = stops.first().map_or(&flows, |(_, held)| held);
+        let Some(least) = held.iter().copied().min_by_key(|flow| outcome.rate(*flow)) else { return };
+        let of = format!("session {} of t{}", SessionId(self.asked()[least].session), self.asked()[least].leg.0);
+        for (text, rate_bps) in self.remedies(outcome, least) {
+            let then = rate_bps.map(|bps| format!(": {of} has {} then", views::rate(bps))).unwrap_or_default();
+            // The rate is not one of the class.
+            told.remedies.push(rest::Remedy { text: format!("{text}{then}"), rate_bps: None });
         }
     }
+}
+
+/// What would change that nothing of a class moves.
+pub(super) fn idle(class: &str) -> rest::Remedy {
+    let text = format!("submit a transfer of it (`--class {class}`), or ask what those that are there wait for");
+    rest::Remedy { text, rate_bps: None }
 }
 
 /// A booking beside the transfers that share a resource.

@@ -63,8 +63,12 @@ async fn a_moving_transfer_is_held_back_by_its_mark() {
     assert_eq!((link.holders[0].holder.clone(), link.rate_bps), (id.to_string(), Some(4_000_000_000)));
     let class = world.why(About::Class, "cms").await;
     assert!(class.text.contains("held back by mark sea"), "{}", class.text);
+    let raise = &class.remedies[0].text;
+    assert!(raise.starts_with("raise mark sea on ") && raise.contains(" of t0 has 8 Gb/s then"), "{raise}");
     let idle = world.why(About::Class, "atlas").await;
-    assert!(idle.text.contains("nothing of it moves"), "{}", idle.text);
+    assert!(idle.text.contains("nothing of it moves") && idle.remedies.len() == 1, "{idle:?}");
+    // The link has room, but not for this class.
+    assert_eq!(link.remedies[0].text, "raise mark sea on ocean:forward above 4 Gb/s: class `cms` has all of it");
     let links = world.face.links(&world.me).await.expect("links");
     let given: Vec<(&str, u64)> =
         links.iter().filter(|link| link.allocated_bps > 0).map(|link| (link.id.as_str(), link.measured_bps)).collect();
@@ -152,6 +156,40 @@ async fn a_limit_on_a_mark_or_a_host_is_told_with_who_set_it_and_until_when() {
             assert!(why.until == Some(set.until) && why.text.contains(&told), "{}", why.text);
         }
     }
+}
+
+#[tokio::test]
+async fn a_link_that_is_full_says_what_would_change_it() {
+    let full = async |world: &World, what: &str| {
+        let why = world.why(About::Link, "ocean:forward").await;
+        let found = why.remedies.iter().any(|of| of.text.contains(what));
+        assert!(found && why.text.contains("all that it may be filled to is given out"), "{what}: {why:?}");
+        why
+    };
+    let world = World::set_up().await;
+    let (id, mut a, _b) = moving(&world).await;
+    let slow = NETWORK.replace("8 Gb/s", "3500 Mb/s");
+    world.face.set_network(&world.me, slow).await.expect("a network");
+    assert_eq!(leased(&mut a).await, 3_500_000_000);
+    full(&world, "raise what there is of it for transfers above 3.5 Gb/s: the rate of `ocean`").await;
+    let other = world.why(About::Link, "ea:forward").await;
+    let ask = format!("ask what holds back who goes over it: `longhaul explain transfer {id}`");
+    assert_eq!(other.remedies[0].text, ask);
+    let mark = "[[mark]]\nname = \"all\"\nlinks = [\"ocean\"]\nrate = \"3200 Mb/s\"\n";
+    world.face.set_shares(&world.me, format!("{SHARES}{mark}")).await.expect("shares");
+    assert_eq!(leased(&mut a).await, 3_200_000_000);
+    full(&world, "raise mark all above 3.2 Gb/s").await;
+    let world = World::set_up().await;
+    let (_, mut a, _b) = moving(&world).await;
+    let booked = booking(3_600).replace("5 Gb/s", "6 Gb/s");
+    world.face.set_bookings(&world.me, booked).await.expect("bookings");
+    assert_eq!(leased(&mut a).await, 2_000_000_000);
+    let why = full(&world, "have less of it booked, or wait until 20").await;
+    assert!(why.until.is_some(), "{why:?}");
+    let limit = api::rest::LimitRequest { rate_bps: 1_000_000_000, for_seconds: 60, why: "works".to_owned() };
+    world.face.set_limit(&world.me, "ocean", limit).await.expect("a limit");
+    assert_eq!(leased(&mut a).await, 1_000_000_000);
+    full(&world, "lift the limit on `link:ocean`").await;
 }
 
 #[tokio::test]

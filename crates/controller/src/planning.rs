@@ -32,6 +32,9 @@ pub(crate) struct Planning {
     now: Moment,
     /// By class: bytes, and as of when.
     used: Vec<Option<(u64, Option<Moment>)>>,
+    /// The same of its budget for urgent work; empty of plannings that followed the file there.
+    #[serde(default)]
+    urgent: Vec<Option<(u64, Option<Moment>)>>,
     down: BTreeSet<usize>,
     limits: Vec<(On, usize, u64)>,
     sessions: Vec<Session>,
@@ -72,6 +75,7 @@ impl Planning {
             return None;
         }
         let used = |class: &model::shares::Class| class.used.map(|used| (used.bytes.get(), used.as_of));
+        let urgent = |class: &model::shares::Class| class.urgent.map(|of| (of.used.get(), of.as_of));
         let limit = |(of, rate): &(Limited, Rate)| match of {
             Limited::Link(link) => (On::Link, *link, rate.bps()),
             Limited::Way(link, Way::Forward) => (On::Forward, *link, rate.bps()),
@@ -86,6 +90,7 @@ impl Planning {
             after,
             now,
             used: asked.shares.classes.iter().map(used).collect(),
+            urgent: asked.shares.classes.iter().map(urgent).collect(),
             down: asked.down.clone(),
             limits: asked.limits.iter().map(limit).collect(),
             sessions: asked.sessions.iter().map(Session::of).collect(),
@@ -115,6 +120,11 @@ impl Planning {
         shares.now = Some(self.now);
         for (class, used) in shares.classes.iter_mut().zip(&self.used) {
             class.used = used.map(|(bytes, as_of)| Used { bytes: Bytes::new(bytes), as_of });
+        }
+        for (class, used) in shares.classes.iter_mut().zip(&self.urgent) {
+            if let Some((of, (bytes, as_of))) = class.urgent.as_mut().zip(*used) {
+                (of.used, of.as_of) = (Bytes::new(bytes), as_of);
+            }
         }
         let limit = |(on, index, bps): &(On, usize, u64)| {
             let of = match on {
@@ -164,6 +174,7 @@ impl Planning {
             of.class < classes && of.ends.0 < nodes && of.ends.1 < nodes && of.path.iter().flatten().all(on_path)
         };
         let fits = self.used.len() == classes
+            && (self.urgent.is_empty() || self.urgent.len() == classes)
             && self.rates.len() == self.sessions.len()
             && self.down.iter().all(|link| *link < links)
             && self.limits.iter().all(is_limit)

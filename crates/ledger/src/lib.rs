@@ -35,6 +35,7 @@ mod seen;
 mod session;
 mod state;
 mod transfer;
+mod urgent;
 mod why;
 pub mod wish;
 
@@ -53,5 +54,6 @@ pub use state::{Keyed, Rejected, State, Unfinished};
 pub use transfer::{
     Assurance, Ended, Files, How, Leg, Listing, Location, Page, PageLeft, Phase, Promise, Retry, Transfer,
 };
+pub use urgent::UrgentUsed;
 pub use why::{Standings, standing};
 pub use wish::Refusal;

@@ -107,7 +107,7 @@ pub struct Usage {
     pub recent_bytes: u64,
     /// When that was reckoned.
     pub as_of: Moment,
-    /// Bytes of urgent transfers ever: what the budgets of classes are drawn by.
+    /// Bytes of urgent transfers ever.
     pub urgent_bytes: u64,
 }
 

@@ -15,11 +15,13 @@ use crate::event::versioned;
 use crate::index::Index;
 use crate::{
     Agent, ApiToken, Aside, BookingsKnown, DecodeError, Digest, Endpoint, Enrolment, Event, Limit, LinkTrouble, Moment,
-    NetworkKnown, Resource, Session, SessionId, SharesKnown, Transfer, TransferId, Usage,
+    NetworkKnown, Resource, Session, SessionId, SharesKnown, Transfer, TransferId, UrgentUsed, Usage,
 };
 
 /// The version of the encoding: the first byte.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Of a state in which nothing urgent moved.
+const VERSION_PLAIN: u8 = 1;
 
 /// What is known, as events say. Only [`State::apply`] changes it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +62,9 @@ pub struct State {
     pub next_session: SessionId,
     /// What others have booked.
     pub bookings: Option<BookingsKnown>,
+    /// What urgent transfers of classes used of late; behind all else in the bytes of a state.
+    #[serde(skip)]
+    pub urgent: BTreeMap<String, UrgentUsed>,
     /// What follows from all that, so that nothing is searched.
     #[serde(skip)]
     pub(crate) index: Index,
@@ -103,7 +108,12 @@ impl State {
     /// Never: a state is plain data.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        postcard::to_extend(self, vec![VERSION]).expect("a state is plain data")
+        let version = if self.urgent.is_empty() { VERSION_PLAIN } else { VERSION };
+        let bytes = postcard::to_extend(self, vec![version]).expect("a state is plain data");
+        match version {
+            VERSION_PLAIN => bytes,
+            _ => postcard::to_extend(&self.urgent, bytes).expect("a map of plain data"),
+        }
     }
 
     /// The state of these bytes.
@@ -111,7 +121,13 @@ impl State {
     /// # Errors
     /// If they are no state, of a later version, or a state that no events lead to.
     pub fn decode(bytes: &[u8]) -> Result<State, DecodeError> {
-        let mut state: State = versioned("a state", VERSION, bytes)?;
+        let mut state: State = match bytes.first() {
+            Some(&VERSION) => {
+                let (state, urgent) = versioned("a state", VERSION, bytes)?;
+                State { urgent, ..state }
+            }
+            _ => versioned("a state", VERSION_PLAIN, bytes)?,
+        };
         state.check().map_err(|problem| DecodeError::Damaged { what: "a state", problem })?;
         state.index = Index::of(&state);
         Ok(state)

@@ -88,6 +88,8 @@ pub struct Shares {
     pub lowest: Option<Amount>,
     /// After which time what a class used counts half.
     pub half_life: Duration,
+    /// Whether the file says so: a controller lets what it counted itself change weights only then.
+    pub half_life_said: bool,
     /// The time of the snapshot, in nanoseconds of Unix time. Wherever a time is given, this is.
     pub now: Option<Moment>,
     /// In the order of the file.

@@ -68,7 +68,7 @@ fn moment(text: &str) -> i64 {
 fn what_nobody_says_is_so() {
     let shares = read("").unwrap();
     assert_eq!((shares.at_large, shares.lowest, shares.now), (None, None, None));
-    assert_eq!(shares.half_life, Duration::from_secs(7 * 86_400));
+    assert_eq!((shares.half_life, shares.half_life_said), (Duration::from_secs(7 * 86_400), false));
     assert!(shares.classes.is_empty() && shares.marks.is_empty() && shares.flows.is_empty());
     let shares = read(&(class("all", "") + &flow(""))).unwrap();
     let all = &shares.classes[0];
@@ -149,7 +149,7 @@ fn paths_are_counted_or_written() {
 fn parts_are_of_rates() {
     let shares = read("at_large = \"5 %\"\nlowest = \"2 Gb/s\"\nhalf_life = \"1h\"\n").unwrap();
     assert_eq!((shares.at_large, shares.lowest), (Some(Amount::Share(50_000)), Some(Amount::Rate(Rate::gbps(2)))));
-    assert_eq!(shares.half_life, Duration::from_secs(3600));
+    assert_eq!((shares.half_life, shares.half_life_said), (Duration::from_secs(3600), true));
     assert_eq!(shares.at_large.map(|at_large| at_large.of(1019)), Some(50));
     assert_eq!(shares.lowest.map(|lowest| lowest.of(1_000_000_000)), Some(1_000_000_000));
     assert_eq!(Amount::Share(1_000_000).of(u64::MAX), u64::MAX);

@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use ledger::lease::Leases;
 use ledger::rates::{Asked, LEAD_NS, Left, Limited, Rates, Situation};
-use ledger::{Event, LinkTrouble, Mode, Resource, Session, SessionId, machine};
+use ledger::{Event, LinkTrouble, Mode, Resource, Session, SessionId, State, machine};
 use model::scenario::Way;
+use model::shares::{Shares, Used};
 use plan::allot::Snapshot;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
-use units::Rate;
+use units::{Bytes, Rate};
 
 use super::live::Step;
 use super::{Core, World};
@@ -218,7 +219,7 @@ impl Core {
         }
         let down = self.down(&world, &asked);
         let limits = self.limits(&world);
-        let mut shares = self.used_shares(&world, now);
+        let mut shares = used_shares(&world.shares, &self.state, now);
         let alone = self.alone(&world, &shares, now);
         self.fix_flexible(&world, &mut shares);
         let is_due = !asked.is_empty() && self.planned.kept.is_none_or(|kept| kept.elapsed() >= KEPT_EACH);
@@ -253,12 +254,7 @@ impl Core {
 
     /// What is to hold with nobody in charge, where that is less than now: all that is booked within [`ALONE_NS`], and flexible marks at their
     /// least, for nobody says what others send then.
-    fn alone(
-        &self,
-        world: &World,
-        shares: &model::shares::Shares,
-        now: units::Moment,
-    ) -> Option<(Vec<Left>, model::shares::Shares)> {
+    fn alone(&self, world: &World, shares: &Shares, now: units::Moment) -> Option<(Vec<Left>, Shares)> {
         let soon = self.planned.booked_until.is_some_and(|at| at <= now.saturating_add(ALONE_NS));
         let flexible = |mark: &model::shares::Mark| matches!(mark.most, model::shares::Most::Flexible(_));
         if !soon && !shares.marks.iter().any(flexible) {
@@ -397,23 +393,31 @@ impl Core {
         }
         least.into_iter().map(|(of, bps)| (of, Rate::from_bps(bps))).collect()
     }
+}
 
-    /// The shares with what classes have used by now.
-    fn used_shares(&self, world: &World, now: units::Moment) -> model::shares::Shares {
-        let mut shares = (*world.shares).clone();
-        shares.now = Some(now);
-        for class in &mut shares.classes {
-            let Some(usage) = self.state.usage.get(&class.name) else { continue };
-            class.used = Some(model::shares::Used {
-                bytes: units::Bytes::new(usage.recent_bytes),
-                as_of: Some(nanos(usage.as_of)),
-            });
+/// The shares with what classes have used by now. Of all that they moved only if the file says after which time that counts half: weights are what
+/// the file says else. Of budgets for urgent work what their urgent transfers drew.
+fn used_shares(shares: &Shares, state: &State, now: units::Moment) -> Shares {
+    let mut shares = shares.clone();
+    shares.now = Some(now);
+    for class in &mut shares.classes {
+        if let Some(usage) = state.usage.get(&class.name).filter(|_| shares.half_life_said) {
+            let as_of = Some(nanos(usage.as_of));
+            class.used = Some(Used { bytes: Bytes::new(usage.recent_bytes), as_of });
         }
-        shares
+        if let Some(urgent) = &mut class.urgent
+            && let Some((used, as_of)) = state.urgent.get(&class.name).and_then(|used| used.of(urgent.budget.get()))
+        {
+            (urgent.used, urgent.as_of) = (Bytes::new(used), Some(nanos(as_of)));
+        }
     }
+    shares
 }
 
 /// A moment as networks and bookings have it, in ns of Unix time.
 fn nanos(at: ledger::Moment) -> units::Moment {
     units::Moment::try_from(at.0).unwrap_or(units::Moment::MAX).saturating_mul(1_000_000)
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::{LEGS_MAX, PAGE_FILES_MAX, PICK_MAX, SOURCES_MAX, UNFINISHED_MAX};
+use crate::limits::{LEGS_MAX, PAGE_FILES_MAX, PICK_MAX, SOURCES_MAX, UNFINISHED_MAX, USAGE_MAX};
 use crate::{Leg, State, Transfer, TransferId, Unfinished};
 
 impl State {
@@ -40,6 +40,9 @@ impl State {
     }
 
     fn check_unfinished(&self) -> Result<(), String> {
+        if self.urgent.len() > USAGE_MAX || !self.urgent.values().all(crate::UrgentUsed::is_right) {
+            return Err("what is urgent is of too many classes or days".into());
+        }
         let page = |of: &Unfinished| {
             let transfer = self.transfers.get(&of.transfer).filter(|transfer| transfer.ended.is_none())?;
             transfer.legs.get(usize::from(of.leg))?.pages.get(of.page as usize)

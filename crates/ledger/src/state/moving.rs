@@ -196,6 +196,7 @@ impl State {
         usage.as_of = usage.as_of.max(at);
         if transfer.urgency > 0 {
             usage.urgent_bytes = usage.urgent_bytes.saturating_add(more);
+            self.urgent.entry(transfer.class.clone()).or_default().add(at, more);
         }
     }
 }

@@ -133,6 +133,21 @@ fn three_by_three_hosts_fill_what_no_pair_can() {
 }
 
 #[test]
+fn what_urgent_transfers_used_is_in_the_state_and_its_bytes() {
+    let mut world = World::new(1, 2);
+    let id = submit(&mut world, submission(&["a"], &["b"], "usual"), vec![300_000_000; 3]);
+    until_ended(&mut world, id, HOUR);
+    assert!(world.state.urgent.is_empty() && world.state.encode()[0] == 1, "as it was before there was any");
+    let urgent = Submission { urgency: 5, ..submission(&["a"], &["b"], "urgent") };
+    let id = submit(&mut world, urgent, vec![300_000_000; 2]);
+    until_ended(&mut world, id, HOUR);
+    let used = world.state.urgent["lhc"].of(u64::MAX).map(|(bytes, _)| bytes);
+    assert_eq!((used, world.state.usage["lhc"].urgent_bytes), (Some(600_000_000), 600_000_000));
+    let bytes = world.state.encode();
+    assert_eq!((bytes[0], State::decode(&bytes).as_ref()), (2, Ok(&world.state)));
+}
+
+#[test]
 fn a_dead_agents_files_go_to_the_others() {
     let mut world = World::new(2, 8);
     let id = submit(&mut world, submission(&["a"], &["b"], "big"), vec![300_000_000; 300]);

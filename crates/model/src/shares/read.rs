@@ -51,7 +51,7 @@ impl Shares {
         };
         let [at_large, lowest] =
             [keys.quantity("at_large", amount)?, keys.quantity("lowest", amount)?].map(|of| of.filter(|of| !of.is_0()));
-        let half_life = keys.quantity("half_life", half_life)?.unwrap_or(HALF_LIFE);
+        let half_life = keys.quantity("half_life", half_life)?;
         let classes = class::read(&reader, &keys)?;
         let names: BTreeMap<&str, usize> =
             classes.iter().enumerate().map(|(index, class)| (class.name.as_str(), index)).collect();
@@ -59,7 +59,17 @@ impl Shares {
         let flows = reader.flows(&keys, &names, &classes)?;
         let resources = reader.resources(&keys)?;
         drop(names);
-        Ok(Shares { at_large, lowest, half_life, now: reader.now, classes, marks, flows, resources })
+        Ok(Shares {
+            at_large,
+            lowest,
+            half_life: half_life.unwrap_or(HALF_LIFE),
+            half_life_said: half_life.is_some(),
+            now: reader.now,
+            classes,
+            marks,
+            flows,
+            resources,
+        })
     }
 }
 

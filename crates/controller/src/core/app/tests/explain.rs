@@ -193,6 +193,27 @@ async fn a_link_that_is_full_says_what_would_change_it() {
 }
 
 #[tokio::test]
+async fn what_a_class_used_of_late_counts_where_the_file_says_so_and_is_told() {
+    let world = World::set_up().await;
+    let (_, mut a, _b) = moving(&world).await;
+    world
+        .on_core(|core| {
+            let usage = ledger::Usage { recent_bytes: 1 << 50, as_of: core.now(), ..ledger::Usage::default() };
+            core.state.usage.insert("cms".to_owned(), usage);
+        })
+        .await;
+    for (half_life, factor) in [("", None), ("half_life = \"7d\"", Some("its weight counts 0.71 times"))] {
+        let mbps = if factor.is_some() { 2_000 } else { 3_000 };
+        let shares = SHARES.replace("4 Gb/s", &format!("{mbps} Mb/s"));
+        world.face.set_shares(&world.me, format!("{half_life}\n{shares}")).await.expect("shares");
+        assert_eq!(leased(&mut a).await, mbps * 1_000_000);
+        let why = world.why(About::Class, "cms").await;
+        assert_eq!(why.text.contains("weight counts"), factor.is_some(), "{}", why.text);
+        assert!(factor.is_none_or(|factor| why.text.contains(factor)), "{}", why.text);
+    }
+}
+
+#[tokio::test]
 async fn what_others_have_booked_is_not_given_out() {
     let world = World::set_up().await;
     let (id, mut a, _b) = moving(&world).await;

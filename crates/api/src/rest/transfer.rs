@@ -338,6 +338,15 @@ pub struct Session {
     pub streams: u16,
     /// What limited the last second, as `copy` calls it.
     pub limit: String,
+    /// Smoothed round trip, mean over streams, µs; not there if it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rtt_us: Option<u64>,
+    /// Congestion windows, sum over streams, bytes; not there if they are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwnd_bytes: Option<u64>,
+    /// Segments sent again since the session began.
+    #[serde(default)]
+    pub retransmits: u64,
 }
 
 /// Where a file of a transfer stands.

@@ -228,6 +228,10 @@ fn session(core: &Core, id: SessionId) -> Option<rest::Session> {
         rate_bps: load.measured_bps,
         streams: progress.map_or(0, |progress| progress.streams),
         limit: progress.map(|progress| progress.limit.clone()).unwrap_or_default(),
+        // An agent that does not know them says 0.
+        rtt_us: progress.map(|progress| progress.rtt_us).filter(|rtt| *rtt > 0),
+        cwnd_bytes: progress.map(|progress| progress.cwnd_bytes).filter(|bytes| *bytes > 0),
+        retransmits: progress.map_or(0, |progress| progress.retransmits),
     })
 }
 

@@ -25,6 +25,9 @@ fn classes_share_the_ocean_up_to_its_mark() {
         let near = |is: u64, is_to_be: u64| is.abs_diff(is_to_be) < is_to_be / 5;
         (near(measured(&cms), 60_000_000) && near(measured(&atlas), 20_000_000)).then_some(())
     });
+    let session = fleet.json(&["transfer", "show", &cms])["legs"][0]["sessions"][0].clone();
+    assert!(["rtt_us", "cwnd_bytes"].iter().all(|key| session[key].as_u64() > Some(0)), "{session:#}");
+    assert!(session["retransmits"].is_u64(), "{session:#}");
     // A busy machine may leave some of it for a moment.
     wait_for("all of the mark to be given", || {
         let links = fleet.json(&["topology", "links"]);

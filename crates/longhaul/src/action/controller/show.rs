@@ -1,7 +1,7 @@
 //! What a controller says, for people: tables within the columns there are.
 
 use api::rest::{
-    Agent, AgentState, ApiToken, Class, Endpoint, Estimate, Explanation, File, History, Limit, Link, Path, Series,
+    Agent, AgentState, ApiToken, Class, Endpoint, Estimate, Explanation, File, History, Leg, Limit, Link, Path, Series,
     Time, Transfer,
 };
 use units::{Marks, Rate};
@@ -55,12 +55,18 @@ pub(super) fn transfer(t: &Transfer) -> String {
     for (what, at) in times {
         at.iter().for_each(|at| say(what, seconds(*at)));
     }
-    for leg in &t.legs {
+    text + &legs(&t.id.to_string(), &t.legs)
+}
+
+/// Legs of a transfer, each with its sessions.
+fn legs(id: &str, list: &[Leg]) -> String {
+    let mut text = String::new();
+    for leg in list {
         let settled = leg.files_done + leg.files_failed >= leg.files_total;
         let share = done((leg.bytes_done, leg.bytes_total), settled);
         text += &cut(&format!(
             "leg {}.{} to {}: {}, {share}, {}",
-            t.id,
+            id,
             leg.number,
             leg.destination,
             words(&leg.state),
@@ -78,6 +84,14 @@ pub(super) fn transfer(t: &Transfer) -> String {
                 s.limit
             );
             text += &cut(&line);
+            if let Some(rtt_us) = s.rtt_us {
+                let windows = s.cwnd_bytes.map_or_else(String::new, |cwnd| format!("  windows {}", bytes(cwnd)));
+                let again = thousands(s.retransmits);
+                text += &cut(&format!(
+                    "    RTT {} ms{windows}  {again} segments sent again",
+                    digits(rtt_us as f64 / 1_000.0)
+                ));
+            }
         }
     }
     text
@@ -359,6 +373,41 @@ mod tests {
         );
         assert_eq!(rows[2].join(" "), "usual:a,b a b - unknown 0 - - -", "{text}");
         assert_eq!([0.0, 0.004, 9.994, 20.14, 350.4].map(digits), ["0", "0.00", "9.99", "20.1", "350"]);
+    }
+
+    #[test]
+    fn sessions_say_what_their_streams_see() {
+        let session = api::rest::Session {
+            id: 3,
+            from: "caltech-dtn1".into(),
+            to: "cern-dtn1".into(),
+            path: vec!["ana:forward".into(); 8],
+            allocated_bps: 40_000_000_000,
+            rate_bps: 39_900_000_000,
+            streams: 32,
+            limit: "source disk".into(),
+            rtt_us: Some(151_040),
+            cwnd_bytes: Some(750_000_000),
+            retransmits: 12_345,
+        };
+        let leg = |session| Leg {
+            number: 1,
+            destination: "cern:/x".parse().expect("a place"),
+            state: api::rest::TransferState::Moving,
+            reason: "a session moves its files".into(),
+            bytes_total: 1,
+            bytes_done: 0,
+            files_total: 1,
+            files_done: 0,
+            files_failed: 0,
+            rate_bps: 0,
+            sessions: vec![session],
+        };
+        let unknown = api::rest::Session { rtt_us: None, cwnd_bytes: None, ..session.clone() };
+        let text = legs("t17", &[leg(session), leg(unknown)]);
+        let rows: Vec<&str> = text.lines().collect();
+        assert!(rows.len() == 5 && rows.iter().all(|row| row.chars().count() <= COLUMNS_MAX), "{text}");
+        assert_eq!(rows[2], "    RTT 151 ms  windows 750 MB  12,345 segments sent again");
     }
 
     #[test]

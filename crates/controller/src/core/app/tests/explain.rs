@@ -27,6 +27,8 @@ pub(super) async fn moving(world: &World) -> (TransferId, Agent, Agent) {
         set_bps: 4_000_000_000,
         rate_bps: 1_000_000_000,
         limit: "source disk".to_owned(),
+        rtt_us: 151_000,
+        retransmits: 7,
         ..Progress::default()
     };
     a.say(&FromAgent::Progress(progress)).await;
@@ -50,6 +52,8 @@ async fn a_moving_transfer_is_held_back_by_its_mark() {
     );
     assert!(shown.reason.contains("source disk"), "{}", shown.reason);
     assert_eq!(shown.legs[0].sessions[0].path, ["ea:forward", "ocean:forward", "eb:forward"]);
+    let session = &shown.legs[0].sessions[0];
+    assert_eq!((session.rtt_us, session.cwnd_bytes, session.retransmits), (Some(151_000), None, 7));
     assert!(shown.started_at.is_some());
     for (about, subject) in [(About::Transfer, id.to_string()), (About::Leg, format!("{id}.1"))] {
         let why = world.why(about, &subject).await;

@@ -3,6 +3,7 @@
 //! Views are total: of whatever state there is they give something. Rates are those of sessions that run: what the last planning gave them, and
 //! what they measured in the last second.
 
+mod assurance;
 mod class;
 mod file;
 mod host;
@@ -12,6 +13,7 @@ mod metrics;
 mod path;
 mod transfer;
 
+pub(crate) use assurance::Enforced;
 pub(crate) use class::{class_loads, classes};
 pub(crate) use file::files;
 pub(crate) use host::{agent, agents, endpoint, endpoints, role, tokens};

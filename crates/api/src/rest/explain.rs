@@ -89,6 +89,9 @@ pub struct Holder {
     pub class: Option<String>,
     /// How much, b/s of IP packets.
     pub rate_bps: u64,
+    /// How sure that is.
+    #[serde(default)]
+    pub assurance: Assurance,
 }
 
 /// What would change an answer.
@@ -102,14 +105,15 @@ pub struct Remedy {
 }
 
 /// How sure a rate is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Assurance {
     /// A circuit or a policed class on every shared link.
     Enforced,
     /// Only Longhaul's own traffic is controlled.
+    #[default]
     Edge,
-    /// It is measured only.
+    /// It is counted or estimated only.
     Estimate,
 }
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Check, HOSTS_MAX, LIMIT_SECONDS_MAX, NAME_MAX, SAMPLES_MAX, Time, Wrong, checked_agent, checked_name,
+    Assurance, Check, HOSTS_MAX, LIMIT_SECONDS_MAX, NAME_MAX, SAMPLES_MAX, Time, Wrong, checked_agent, checked_name,
     checked_seconds, checked_text,
 };
 use crate::Name;
@@ -29,6 +29,9 @@ pub struct Link {
     pub booked_bps: Option<u64>,
     /// What is given out, b/s of IP packets.
     pub allocated_bps: u64,
+    /// How sure that is, and what may be: `estimate` where it follows what is counted of traffic at large.
+    #[serde(default)]
+    pub assurance: Assurance,
     /// What Longhaul's sessions measured in the last second, b/s of IP packets.
     pub measured_bps: u64,
     /// What all traffic was by the counters of the link, b/s of IP packets; not there without a source of counters.

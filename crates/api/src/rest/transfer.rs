@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::text::{checked_path, shown};
 use super::{
-    AFTER_MAX, Check, DESTINATIONS_MAX, FILES_MAX, Location, SOURCES_MAX, STREAMS_MAX, Time, TransferId, URGENCY_MAX,
-    Wrong, checked_limit, checked_name, checked_text,
+    AFTER_MAX, Assurance, Check, DESTINATIONS_MAX, FILES_MAX, Location, SOURCES_MAX, STREAMS_MAX, Time, TransferId,
+    URGENCY_MAX, Wrong, checked_limit, checked_name, checked_text,
 };
 use crate::Name;
 use crate::agent::Cause;
@@ -274,6 +274,9 @@ pub struct Transfer {
     pub rate_bps: u64,
     /// What is given to it, b/s of IP packets.
     pub allocated_bps: u64,
+    /// How sure that is.
+    #[serde(default)]
+    pub assurance: Assurance,
     /// One for each destination. In a list they are without sessions.
     pub legs: Vec<Leg>,
     /// Transfers that must be done before.

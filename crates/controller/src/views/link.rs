@@ -12,7 +12,7 @@ use model::shares::Mark;
 use units::Utc;
 
 use super::load::{by_way, of_way};
-use super::{Load, time};
+use super::{Enforced, Load, time};
 use crate::app::Answer;
 use crate::core::Core;
 
@@ -84,7 +84,8 @@ pub(crate) fn links(core: &Core) -> Vec<rest::Link> {
     let load = |of: &Direction| loads.get(&of.id).copied().unwrap_or_default();
     let network = network.as_ref();
     let suspects = core.suspected_links();
-    directions.iter().filter_map(|of| Some(shown(core, network?, of, load(of), &suspects))).collect()
+    let enforced = Enforced::now(core);
+    directions.iter().filter_map(|of| Some(shown(core, network?, of, load(of), &suspects, &enforced))).collect()
 }
 
 /// A direction of a link.
@@ -93,7 +94,7 @@ pub(crate) fn link(core: &Core, id: &str) -> Answer<rest::Link> {
     let found = network.as_ref().and_then(|network| Some((network, direction(network, id)?)));
     let (network, of) = found.ok_or_else(|| unknown(&directions(core).1, id))?;
     let load = of_way(core, &network.links[of.link].name, of.way);
-    Ok(shown(core, network, &of, load, &core.suspected_links()))
+    Ok(shown(core, network, &of, load, &core.suspected_links(), &Enforced::now(core)))
 }
 
 /// There is no such direction.
@@ -106,7 +107,14 @@ pub(crate) fn unknown(directions: &[Direction], id: &str) -> Problem {
     }
 }
 
-fn shown(core: &Core, network: &Network, of: &Direction, load: Load, suspects: &BTreeSet<LinkIndex>) -> rest::Link {
+fn shown(
+    core: &Core,
+    network: &Network,
+    of: &Direction,
+    load: Load,
+    suspects: &BTreeSet<LinkIndex>,
+    enforced: &Enforced,
+) -> rest::Link {
     let link = &network.links[of.link];
     let direction = if of.way == Way::Forward { &link.forward } else { &link.backward };
     let (state, reason, until) = match standing(core.state.links.get(&link.name)) {
@@ -122,6 +130,7 @@ fn shown(core: &Core, network: &Network, of: &Direction, load: Load, suspects: &
         mark_bps: fillable(core, of).map(|(bps, _)| bps),
         booked_bps: booked(core, of.link, of.way).map(booked_bps),
         allocated_bps: load.allocated_bps,
+        assurance: enforced.of_way(core, &of.id),
         measured_bps: load.measured_bps,
         total_bps: counted.map(|counted| counted.rate_bps),
         total_age_seconds: counted.map(|counted| counted.age.as_secs()),
@@ -148,6 +157,15 @@ pub(crate) enum Bound {
 /// How far all of Longhaul together may fill a direction, b/s, and what says so; `None` where that is not known.
 pub(crate) fn bound(core: &Core, id: &str) -> Option<(u64, Bound)> {
     fillable(core, &direction(network(core)?.as_ref(), id)?)
+}
+
+/// How far all of Longhaul together may fill a direction, b/s: its rate where nothing else is known.
+pub(super) fn may(core: &Core, id: &str) -> Option<u64> {
+    let network = network(core)?;
+    let of = direction(&network, id)?;
+    let link = &network.links[of.link];
+    let rate = if of.way == Way::Forward { link.forward.rate } else { link.backward.rate };
+    fillable(core, &of).map(|(most, _)| most).or(rate.map(|rate| rate.bps()))
 }
 
 /// How far all of Longhaul together may fill it, b/s: what the planner has for the link, beside what is booked of it, for marks that are on

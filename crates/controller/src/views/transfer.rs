@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::rest::{self, Kind, Page, Problem, TransferQuery, TransferState};
 use ledger::{Leg, Phase, Reason, SessionId, Standings, Thing, Transfer, TransferId};
 
-use super::{Load, time, ways};
+use super::{Enforced, Load, time, ways};
 use crate::app::Answer;
 use crate::core::Core;
 
@@ -16,7 +16,8 @@ const LOOKED_AT_MAX: usize = 20_000;
 pub(crate) fn transfer(core: &Core, id: rest::TransferId) -> Answer<rest::Transfer> {
     let found = core.state.transfers.get(&TransferId(id.0));
     let standing = |id| ledger::standing(&core.state, &core.seen, core.now(), id);
-    let shown = |transfer| shown(core, id, transfer, standing(TransferId(id.0)), true);
+    let enforced = Enforced::now(core);
+    let shown = |transfer| shown(core, id, transfer, standing(TransferId(id.0)), &enforced, true);
     found.map(shown).ok_or_else(|| Problem::not_found(format!("transfer {id}")))
 }
 
@@ -31,6 +32,7 @@ pub(crate) fn transfers(core: &Core, query: &TransferQuery) -> Answer<Page<rest:
         query.class.as_ref().is_none_or(|class| *class == transfer.class)
             && query.state.is_none_or(|asked| state(transfer.phase()) == asked)
     };
+    let enforced = Enforced::now(core);
     let mut standings = Standings::new(&core.state, &core.seen, core.now());
     let mut items = Vec::new();
     let mut last = None;
@@ -38,7 +40,7 @@ pub(crate) fn transfers(core: &Core, query: &TransferQuery) -> Answer<Page<rest:
     for (id, transfer) in older.by_ref().take(LOOKED_AT_MAX) {
         last = Some(*id);
         if is_asked(transfer) {
-            items.push(shown(core, rest::TransferId(id.0), transfer, standings.of(*id), false));
+            items.push(shown(core, rest::TransferId(id.0), transfer, standings.of(*id), &enforced, false));
             if items.len() == limit {
                 break;
             }
@@ -58,6 +60,7 @@ fn shown(
     id: rest::TransferId,
     transfer: &Transfer,
     standing: Option<(Phase, Reason)>,
+    enforced: &Enforced,
     whole: bool,
 ) -> rest::Transfer {
     let (phase, reason) = standing.unwrap_or((transfer.phase(), Reason::new(ledger::What::Next)));
@@ -85,6 +88,7 @@ fn shown(
         files_failed: sum(|leg| leg.files_failed),
         rate_bps: load.measured_bps,
         allocated_bps: load.allocated_bps,
+        assurance: enforced.of_sessions(core, transfer.legs.iter().flat_map(|leg| &leg.sessions)),
         legs,
         after: transfer.after.iter().map(|other| rest::TransferId(other.0)).collect(),
         submitted_by: transfer.by.clone(),

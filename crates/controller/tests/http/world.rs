@@ -77,6 +77,7 @@ fn view(id: TransferId, caller: &Caller, request: &TransferRequest) -> Transfer 
         submitted_by: caller.name.clone(),
         submitted_at: NOW,
         started_at: None,
+        assurance: api::rest::Assurance::Edge,
         ended_at: None,
     }
 }

@@ -12,7 +12,7 @@ use ledger::{Limit, Phase, Reason, Resource, SessionId, Thing, Transfer, Transfe
 
 use crate::app::Answer;
 use crate::core::Core;
-use crate::views::{self, Load};
+use crate::views::{self, Enforced, Load};
 use planner::{Asks, Planner};
 
 /// Sessions that do less than they may, told one by one.
@@ -93,7 +93,7 @@ fn transfer(core: &Core, subject: &str, id: TransferId, leg: Option<usize>) -> A
         told.remedies.extend(reason.way_out().map(|text| Remedy { text: text.to_owned(), rate_bps: None }));
         return Ok(Facts { told, planner: None });
     }
-    told.assurance = assurance(core, sessions.iter().flat_map(|id| views::ways(core, *id)));
+    told.assurance = Enforced::now(core).of_sessions(core, &sessions);
     let load = Load::of_all(core, &sessions);
     told.rate_bps = Some(load.allocated_bps);
     told.text +=
@@ -204,7 +204,7 @@ fn link(core: &mut Core, id: &str) -> Answer<Facts> {
     told.rate_bps = Some(link.allocated_bps);
     told.holders = holders(core, id);
     told.holders.extend(holds.iter().map(planner::holder));
-    told.assurance = assurance(core, std::iter::once(id.to_owned()));
+    told.assurance = link.assurance;
     if let Some(held) = core.desk.counting.samples.enforced(id) {
         told.text += &format!("; a driver holds what is Longhaul's to {}, whatever senders do", views::rate(held));
     }
@@ -212,7 +212,8 @@ fn link(core: &mut Core, id: &str) -> Answer<Facts> {
         told.text += &format!("; all traffic is {}, as `{by}` counted {age} s ago", views::rate(total));
         let known = core.desk.counting.samples.newest(id).and_then(|newest| newest.at_large_bps);
         let rate_bps = known.unwrap_or_else(|| total.saturating_sub(link.measured_bps));
-        told.holders.push(Holder { holder: "at-large".to_owned(), class: None, rate_bps });
+        let assurance = Assurance::Estimate;
+        told.holders.push(Holder { holder: "at-large".to_owned(), class: None, rate_bps, assurance });
         told.holders.sort_by_key(|holder| std::cmp::Reverse(holder.rate_bps));
     }
     told.resource = Some(rest::Resource {
@@ -255,25 +256,14 @@ fn booked<'a>(core: &'a Core, id: &str) -> Option<&'a Left> {
     views::booked(core, of.link, of.way)
 }
 
-/// How sure rates over these directions are: enforced if on each of them somebody says that our part is held to what it may be. Else only our own
-/// senders hold to them.
-fn assurance(core: &Core, ways: impl Iterator<Item = String>) -> Assurance {
-    let ways: std::collections::BTreeSet<String> = ways.collect();
-    let is_enforced = |way: &String| {
-        let held = core.desk.counting.samples.enforced(way);
-        let may = views::link(core, way).ok().and_then(|link| link.mark_bps.or(link.capacity_bps));
-        held.zip(may).is_some_and(|(held, may)| held <= may)
-    };
-    if !ways.is_empty() && ways.iter().all(is_enforced) { Assurance::Enforced } else { Assurance::Edge }
-}
-
 /// Who has a part of a direction of a link, by transfer, those who have most first.
 fn holders(core: &Core, way: &str) -> Vec<Holder> {
+    let enforced = Enforced::now(core);
     let over = core.live.keys().filter(|id| views::ways(core, **id).iter().any(|of| of == way));
     let rated = over.filter_map(|id| {
         let transfer = core.state.sessions.get(id)?.transfer;
         let class = core.state.transfers.get(&transfer)?.class.clone();
-        Some((transfer.0, class, Load::of(core, *id).allocated_bps))
+        Some((transfer.0, class, Load::of(core, *id).allocated_bps, enforced.of_sessions(core, [id])))
     });
     planner::by_transfer(rated)
 }

@@ -1,8 +1,8 @@
 //! What a controller says, for people: tables within the columns there are.
 
 use api::rest::{
-    Agent, AgentState, ApiToken, Class, Endpoint, Estimate, Explanation, File, History, Leg, Limit, Link, Path, Series,
-    Time, Transfer,
+    Agent, AgentState, ApiToken, Assurance, Class, Endpoint, Estimate, Explanation, File, History, Leg, Limit, Link,
+    Path, Series, Time, Transfer,
 };
 use units::{Marks, Rate};
 
@@ -274,7 +274,9 @@ pub(super) fn explanation(e: &Explanation) -> String {
     }
     for holder in &e.holders {
         let class = holder.class.as_ref().map(|class| format!(" ({class})")).unwrap_or_default();
-        text += &cut(&format!("  {:>12}  {}{class}", rate(holder.rate_bps), holder.holder));
+        // Of most it is said once for all, below.
+        let sure = if holder.assurance == Assurance::Estimate { " (estimate)" } else { "" };
+        text += &cut(&format!("  {:>12}  {}{class}{sure}", rate(holder.rate_bps), holder.holder));
     }
     e.until.iter().for_each(|until| text += &format!("until {}\n", seconds(*until)));
     for remedy in &e.remedies {
@@ -450,7 +452,7 @@ mod tests {
 
     #[test]
     fn explanations_say_who_has_what_is_missing() {
-        use api::rest::{About, Assurance, Holder, Remedy, Resource};
+        use api::rest::{About, Holder, Remedy, Resource};
         let text = explanation(&Explanation {
             what: About::Transfer,
             subject: "t17".into(),
@@ -462,12 +464,25 @@ mod tests {
                 capacity_bps: Some(8_000_000_000),
                 allocated_bps: Some(8_000_000_000),
             }),
-            holders: vec![Holder { holder: "t3".into(), class: Some("cms".into()), rate_bps: 6_000_000_000 }],
+            holders: vec![
+                Holder {
+                    holder: "t3".into(),
+                    class: Some("cms".into()),
+                    rate_bps: 6_000_000_000,
+                    assurance: Assurance::Enforced,
+                },
+                Holder {
+                    holder: "at-large".into(),
+                    class: None,
+                    rate_bps: 2_000_000_000,
+                    assurance: Assurance::Estimate,
+                },
+            ],
             until: None,
             remedies: vec![Remedy { text: "raise the mark to 10 Gb/s".into(), rate_bps: Some(4_000_000_000) }],
             assurance: Assurance::Edge,
         });
-        let expected = "t17 has 2 Gb/s: the mark of link ana:forward is full\nlink ana:forward: 8 Gb/s of 8 Gb/s given\n        6 Gb/s  t3 (cms)\n→ raise the mark to 10 Gb/s (then 4 Gb/s)\nrates are sure by: edge\n";
+        let expected = "t17 has 2 Gb/s: the mark of link ana:forward is full\nlink ana:forward: 8 Gb/s of 8 Gb/s given\n        6 Gb/s  t3 (cms)\n        2 Gb/s  at-large (estimate)\n→ raise the mark to 10 Gb/s (then 4 Gb/s)\nrates are sure by: edge\n";
         assert_eq!(text, expected);
     }
 }

@@ -194,6 +194,11 @@ impl CounterSamples {
         recent.filter_map(|sample| sample.enforced_bps).min()
     }
 
+    /// The directions of which somebody said so of late, each with that rate.
+    pub(crate) fn all_enforced(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.by_way.keys().filter_map(|way| Some((way.as_str(), self.enforced(way)?)))
+    }
+
     /// Whether somebody counts on a direction of a link, and has made a rate of it.
     pub(crate) fn is_counted(&self, way: &str) -> bool {
         self.newest(way).is_some()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::rest::{self, Explanation, Holder};
+use api::rest::{self, Assurance, Explanation, Holder};
 use ledger::rates::{Asked, Hold, Left, entered, left_by, limits_on};
 use ledger::{Limit, Resource, SessionId};
 use model::scenario::Way;
@@ -12,7 +12,7 @@ use plan::share::{RATE_MAX, ResourceId};
 use plan::usage::FACTOR_ONE;
 
 use crate::core::{Core, Question};
-use crate::views;
+use crate::views::{self, Enforced};
 
 /// Different reasons that are told of the sessions of a transfer; remedies are sought for each.
 const REASONS_MAX: usize = 4;
@@ -35,6 +35,7 @@ pub(super) struct Planner {
     booked: Vec<Left>,
     /// Limits from outside that are in force.
     limits: BTreeMap<Resource, Limit>,
+    enforced: Enforced,
     asks: Asks,
 }
 
@@ -42,7 +43,8 @@ impl Planner {
     /// The last question; `None` if there was none.
     pub(super) fn of(core: &Core, asks: Asks) -> Option<Planner> {
         let question = core.planned.question.clone()?;
-        Some(Planner { question, booked: core.planned.booked.clone(), limits: core.state.limits.clone(), asks })
+        let (booked, limits) = (core.planned.booked.clone(), core.state.limits.clone());
+        Some(Planner { question, booked, limits, enforced: Enforced::now(core), asks })
     }
 
     fn snapshot(&self) -> &Snapshot {
@@ -188,7 +190,7 @@ impl Planner {
         let shares = &self.snapshot().shares;
         told.holders = by_transfer(outcome.holders(of).into_iter().filter_map(|(flow, rate)| {
             let asked = self.asked().get(flow)?;
-            Some((asked.leg.0, shares.classes.get(asked.class)?.name.clone(), rate))
+            Some((asked.leg.0, shares.classes.get(asked.class)?.name.clone(), rate, self.assurance(outcome, flow)))
         }));
         for hold in self.booked_of(outcome, of).flat_map(|left| &left.holds) {
             told.holders.push(holder(hold));
@@ -199,6 +201,17 @@ impl Planner {
             told.text += &format!("; that is {}", super::limited(limit));
             told.until = told.until.into_iter().chain(limit.until.map(views::time)).min();
         }
+    }
+
+    /// How sure the rate of a session is.
+    fn assurance(&self, outcome: &Outcome<'_>, flow: usize) -> Assurance {
+        let links = &self.snapshot().network.links;
+        let name = |edge: &usize| {
+            let way = if edge.is_multiple_of(2) { Way::Forward } else { Way::Backward };
+            Some(views::way_id(&links.get(edge / 2)?.name, way))
+        };
+        let path = outcome.setup.paths.get(flow).and_then(|paths| paths.first());
+        self.enforced.over(path.iter().flat_map(|path| &path.edges).filter_map(name))
     }
 
     /// The limit from outside that says how much of this there is.
@@ -299,17 +312,27 @@ pub(super) fn idle(class: &str) -> rest::Remedy {
 
 /// A booking beside the transfers that share a resource.
 pub(super) fn holder(hold: &Hold) -> Holder {
-    Holder { holder: format!("booking `{}`", hold.name), class: Some(hold.class.clone()), rate_bps: hold.rate_bps }
+    Holder {
+        holder: format!("booking `{}`", hold.name),
+        class: Some(hold.class.clone()),
+        rate_bps: hold.rate_bps,
+        assurance: Assurance::Edge,
+    }
 }
 
 /// Rates of sessions by transfer, those who have most first, at most [`HOLDERS_MAX`].
-pub(super) fn by_transfer(rated: impl IntoIterator<Item = (u64, String, u64)>) -> Vec<Holder> {
-    let mut all: BTreeMap<(u64, String), u64> = BTreeMap::new();
-    for (transfer, class, rate) in rated {
-        let sum = all.entry((transfer, class)).or_default();
+pub(super) fn by_transfer(rated: impl IntoIterator<Item = (u64, String, u64, Assurance)>) -> Vec<Holder> {
+    let mut all: BTreeMap<(u64, String), (u64, Assurance)> = BTreeMap::new();
+    for (transfer, class, rate, assurance) in rated {
+        let (sum, is) = all.entry((transfer, class)).or_insert((0, assurance));
         *sum = sum.saturating_add(rate);
+        // As sure as the least of its sessions.
+        *is = if *is == assurance { assurance } else { Assurance::Edge };
     }
-    let holder = |((id, class), rate_bps)| Holder { holder: format!("t{id}"), class: Some(class), rate_bps };
+    let holder = |((id, class), (rate_bps, assurance))| {
+        let holder = format!("t{id}");
+        Holder { holder, class: Some(class), rate_bps, assurance }
+    };
     let mut holders: Vec<Holder> = all.into_iter().map(holder).collect();
     holders.sort_by_key(|holder| std::cmp::Reverse(holder.rate_bps));
     holders.truncate(HOLDERS_MAX);

@@ -87,6 +87,7 @@ mod tests {
             holder: holder.to_owned(),
             class: Some(class.to_owned()),
             rate_bps: gbps * 1_000_000_000,
+            assurance: rest::Assurance::Edge,
         };
         let booking = holder("booking `b`", "", 9);
         let mut holders = vec![booking, holder("t1", "cms", 2), holder("t2", "cms", 1), holder("t3", "atlas", 1)];

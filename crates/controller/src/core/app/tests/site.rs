@@ -242,6 +242,53 @@ async fn a_link_that_a_driver_holds_is_enforced_until_it_says_nothing_more() {
 }
 
 #[tokio::test]
+async fn each_rate_says_how_sure_it_is() {
+    use api::rest::{About, Assurance, TransferQuery};
+    let world = World::set_up().await;
+    let (id, _a, _b) = super::explain::moving(&world).await;
+    let count = async |links: &[&str], enforced_bps| {
+        let sample = |link: &&str| CounterSample {
+            link: (*link).to_owned(),
+            rate_bps: Some(1),
+            total_bytes: None,
+            age_ms: 0,
+            enforced_bps,
+        };
+        let counters = Counters { source: "driver".to_owned(), samples: links.iter().map(sample).collect() };
+        world.face.count(&world.me, counters).await.expect("it is counted");
+    };
+    let sure = async || {
+        let one = world.face.transfer(&world.me, id).await.expect("it is there").assurance;
+        let all = world.face.transfers(&world.me, TransferQuery::default()).await.expect("a list").items;
+        assert_eq!(all[0].assurance, one, "in a list as alone");
+        let why = world.face.explain(&world.me, About::Transfer, &id.to_string()).await.expect("why");
+        assert_eq!((why.assurance, why.holders[0].assurance), (one, one), "{why:?}");
+        one
+    };
+    assert_eq!(sure().await, Assurance::Edge);
+    count(&["ocean:forward"], Some(8_000_000_000)).await;
+    assert_eq!(sure().await, Assurance::Edge, "of one link of three");
+    let why = world.face.explain(&world.me, About::Link, "ocean:forward").await.expect("why");
+    let holders: Vec<_> = why.holders.iter().map(|of| (of.holder.as_str(), of.assurance)).collect();
+    assert_eq!(holders, [("t0", Assurance::Edge), ("at-large", Assurance::Estimate)]);
+    count(&["ea:forward", "eb:forward"], Some(10_000_000_000)).await;
+    assert_eq!(sure().await, Assurance::Enforced);
+    let links = world.face.links(&world.me).await.expect("links");
+    let sure: Vec<&str> =
+        links.iter().filter(|of| of.assurance == Assurance::Enforced).map(|of| of.id.as_str()).collect();
+    assert_eq!(sure, ["ea:forward", "ocean:forward", "eb:forward"]);
+    // A mark for all work that follows what is counted.
+    count(&["ocean:forward"], None).await;
+    let flexible = "[[mark]]\nname = \"all\"\nlinks = [\"ocean\"]\nfrom = \"ra\"\nflexible = { share = \"90 %\" }\n";
+    world.face.set_shares(&world.me, format!("{SHARES}{flexible}")).await.expect("shares");
+    let begun = std::time::Instant::now();
+    while world.face.link(&world.me, "ocean:forward").await.expect("a link").assurance != Assurance::Estimate {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(4), "it is not planned");
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
 async fn an_agent_comes_is_steered_and_thrown_out() {
     let world = World::set_up().await;
     let mut agent = world.agent("a1", 1).await;

@@ -107,7 +107,7 @@ pub enum ToAgent {
     },
     /// Asks for a token with which another agent may connect for a session.
     Prepare(Prepare),
-    /// The token of this session is to be good for nothing any more.
+    /// The token of this session is to be good for nothing any more. A session that runs with it comes to its own end.
     Revoke {
         /// The session.
         session: u64,
@@ -125,7 +125,9 @@ pub enum ToAgent {
     Path(SessionPath),
     /// What was counted for a link is left aside; said once, until something else is wrong with it.
     Uncounted(Uncounted),
-    /// Asks to end a session in good order: what is finished stays.
+    /// Asks to end a session in good order: what is finished stays. Who drives it tells its end as any other. Who listens is asked when its
+    /// driver is not there; the token is good for nothing any more, and when nothing runs with it the answer is a [`FromAgent::Failed`] with
+    /// [`Cause::Stopped`].
     Stop {
         /// The session.
         session: u64,
@@ -315,7 +317,7 @@ pub struct Failed {
     /// A listing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<u64>,
-    /// A session that did not begin.
+    /// A session that did not begin, or that is over at the end that listens ([`ToAgent::Stop`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<u64>,
     /// Of what kind.

@@ -30,7 +30,8 @@ pub enum Do {
     /// Take so many open files of the page from the file ledger, log [`Event::SessionStarted`], then ask the agents. What goes wrong
     /// then is [`Event::SessionEnded`].
     Start(Start),
-    /// Ask the driver to end a session in good order. It is marked in [`crate::SessionSeen::stopping`].
+    /// Ask the driver to end a session in good order; where it is not connected, the other end, which says when it is over. It is marked in
+    /// [`crate::SessionSeen::stopping`], until one of the two agents comes or goes: then it is asked again.
     Stop {
         /// Which.
         session: SessionId,

@@ -134,12 +134,12 @@ fn wakes(state: &State, now: Moment, found: &mut Vec<Action>) {
 fn sessions(state: &State, seen: &Seen, now: Moment, found: &mut Vec<Action>) {
     for (id, session) in &state.sessions {
         let known = seen.sessions.get(id).copied().unwrap_or_default();
-        if let Some((reason, outcome)) = lost(state, seen, *id, session, now) {
+        if let Some((reason, outcome)) = lost(seen, *id, session, now) {
             record(found, reason, Event::SessionEnded { session: *id, outcome });
             continue;
         }
         if known.stopping.is_none()
-            && let Some(reason) = to_stop(state, session)
+            && let Some(reason) = to_stop(state, session).or_else(|| cut_off(state, seen, session, now))
         {
             found.push(Action { what: Do::Stop { session: *id }, reason });
             continue;
@@ -151,26 +151,35 @@ fn sessions(state: &State, seen: &Seen, now: Moment, found: &mut Vec<Action>) {
     }
 }
 
+/// Why a session is to end of which the driver is away for too long. It may run still, at its fall-back rate and with its files: so it is
+/// over only when the other end, its driver or an operator says so.
+fn cut_off(state: &State, seen: &Seen, session: &Session, now: Moment) -> Option<Reason> {
+    let driver = session.driver_host();
+    if seen.agents.contains_key(driver) {
+        return None;
+    }
+    let away = state.agents.get(driver).map_or(Some(Moment(0)), |agent| agent.away)?;
+    let is_long = now.ms_since(away.max(session.at)) >= AWAY_GRACE_MS;
+    is_long.then(|| Reason::new(What::AgentLost).about(Thing::Host(driver.to_owned())))
+}
+
 /// Why a session is lost, if it is, and how it ended then.
-fn lost(state: &State, seen: &Seen, id: SessionId, session: &Session, now: Moment) -> Option<(Reason, Outcome)> {
+fn lost(seen: &Seen, id: SessionId, session: &Session, now: Moment) -> Option<(Reason, Outcome)> {
     let known = seen.sessions.get(&id).copied().unwrap_or_default();
     let ended = |cause, reason: Reason| {
         let (text, bytes) = (reason.to_string(), known.bytes_done.max(session.used_bytes));
         (reason, Outcome { cause: Some(cause), host: None, text, bytes_done: known.bytes_done, bytes_sent: bytes })
     };
     // The driver reports: while it is connected and reports, the other agent may be away.
-    let driver = session.driver_host();
-    let away = state.agents.get(driver).map_or(Some(Moment(0)), |agent| agent.away);
-    let heard = known.heard.max(session.at);
-    let gone_ms = away.map_or(0, |since| now.ms_since(since.max(session.at)));
-    if !seen.agents.contains_key(driver) && away.is_some() && gone_ms >= AWAY_GRACE_MS {
-        return Some(ended(Cause::Network, Reason::new(What::AgentLost).about(Thing::Host(driver.to_owned()))));
+    if !seen.agents.contains_key(session.driver_host()) {
+        return None;
     }
+    let heard = known.heard.max(session.at);
     if let Some(asked) = known.stopping.filter(|asked| now.ms_since(*asked) >= STOP_GRACE_MS) {
         let reason = Reason::new(What::Silent).about(Thing::Session(id)).saying(&format!("asked to stop at {asked}"));
         return Some(ended(Cause::Stopped, reason));
     }
-    let silent = seen.agents.contains_key(driver) && now.ms_since(heard) >= SILENT_MS;
+    let silent = now.ms_since(heard) >= SILENT_MS;
     silent.then(|| ended(Cause::Network, Reason::new(What::Silent).about(Thing::Session(id))))
 }
 

@@ -88,11 +88,11 @@ pub const PROGRESS_LEAST_BYTES: u64 = 64 << 20;
 pub const ASIDE_MS: u64 = 5_000;
 /// For how long a host is left aside at most, ms.
 pub const ASIDE_MAX_MS: u64 = 600_000;
-/// Sessions of an agent that is away so long are lost, ms: a lease's length.
+/// Sessions of an agent that is away so long are ended at their other end, ms: a lease's length.
 pub const AWAY_GRACE_MS: u64 = 30_000;
-/// A session of which nobody has heard so long is lost, ms.
+/// A session of which nobody has heard so long is lost, ms; its driver is there.
 pub const SILENT_MS: u64 = 120_000;
-/// A session that was asked to stop and has not ended after so long is lost, ms.
+/// A session that was asked to stop and has not ended after so long is lost, ms; its driver is there.
 pub const STOP_GRACE_MS: u64 = 60_000;
 
 /// A session that runs so long may be stopped for work that has a better claim to its place, ms: one that is stopped at once did nothing.

@@ -44,7 +44,7 @@ pub struct GrantSeen {
 pub struct SessionSeen {
     /// When something was last heard of it.
     pub heard: Moment,
-    /// When it was asked to stop; `None` if it was not.
+    /// When it was asked to stop; `None` if it was not, or one of its agents came or went since: it is asked again then.
     pub stopping: Option<Moment>,
     /// File bytes in place or equal since it began.
     pub bytes_done: u64,

@@ -61,7 +61,7 @@ impl Steering {
         *self.rate.lock().expect("nobody panics with it")
     }
 
-    async fn next(&self) -> Option<Steer> {
+    pub(crate) async fn next(&self) -> Option<Steer> {
         let change = self.changes.lock().await.recv().await;
         if let Some(Steer::Rate(rate)) = change {
             *self.rate.lock().expect("nobody panics with it") = Some(rate);

@@ -17,7 +17,7 @@ use super::grants::{Asker, PathGrant};
 use super::listing::{ListError, Listing};
 use super::order::{self, No};
 use super::session::{Driven, drive};
-use super::tokens::TokenError;
+use super::tokens::{Ending, TokenError};
 use super::{Site, lock, now};
 
 /// Listings at once.
@@ -84,11 +84,7 @@ impl Asked {
                 let (link, reason) = (shown(&uncounted.link), shown(&uncounted.reason));
                 tracing::warn!(link, reason, "the controller leaves aside what is counted for a link");
             }
-            ToAgent::Stop { session } => {
-                if let Some(driven) = lock(&self.site.sessions).get(&session) {
-                    driven.stop(Cause::Stopped);
-                }
-            }
+            ToAgent::Stop { session } => self.stop(session),
             // A second welcome says nothing new.
             ToAgent::Ping | ToAgent::Welcome(_) | ToAgent::Turned(_) => {}
         }
@@ -216,6 +212,34 @@ impl Asked {
             }
         });
         Ok(())
+    }
+
+    /// Ends a session at whichever end this host is. One that another host drives is told over when it is: its driver tells nothing if it
+    /// has no connection to the controller, and sends nothing more when this end is gone.
+    fn stop(&self, session: u64) {
+        if let Some(driven) = lock(&self.site.sessions).get(&session) {
+            return driven.stop(Cause::Stopped);
+        }
+        if lock(&self.site.outbox).sessions().any(|told| told == session) {
+            // It has ended, and that is about to be told.
+            return;
+        }
+        let over = move |site: &Site| {
+            let text = "nothing of this session runs at this host any more".to_owned();
+            site.say(FromAgent::Failed(Failed { request: None, session: Some(session), cause: Cause::Stopped, text }));
+        };
+        match self.site.tokens.end(session) {
+            Ending::Over => over(&self.site),
+            Ending::Told => {}
+            Ending::Soon(standing) => {
+                tracing::info!(session, "the controller ends a session that another host drives");
+                let site = self.site.clone();
+                tokio::spawn(async move {
+                    standing.closed().await;
+                    over(&site);
+                });
+            }
+        }
     }
 
     fn lease(&self, LeaseFor { session, lease }: LeaseFor) {

@@ -37,9 +37,10 @@ pub struct SessionTokens(Mutex<Tokens>);
 
 #[derive(Debug, Default)]
 struct Tokens {
+    /// Those that are good, and those with which a session still runs.
     of: BTreeMap<u64, SessionToken>,
-    /// For sessions with these tokens; one that was dropped has them end.
-    standing: watch::Sender<Standing>,
+    /// The host stands still.
+    is_still: bool,
 }
 
 #[derive(Debug)]
@@ -49,6 +50,25 @@ struct SessionToken {
     text: String,
     grant: Arc<PathGrant>,
     until: Duration,
+    /// For the sessions that run with it: each has a receiver until it is over.
+    standing: watch::Sender<Standing>,
+}
+
+impl SessionToken {
+    fn is_kept(&self, now: Duration) -> bool {
+        now < self.until || self.standing.receiver_count() > 0
+    }
+}
+
+/// What is left of a session that was told to end.
+#[derive(Debug)]
+pub enum Ending {
+    /// Nothing runs with its token.
+    Over,
+    /// It ends in good order: it is over when this has no receiver any more.
+    Soon(watch::Sender<Standing>),
+    /// It was told before.
+    Told,
 }
 
 impl SessionTokens {
@@ -57,13 +77,11 @@ impl SessionTokens {
     /// # Errors
     /// When there are too many, or no randomness.
     pub fn make(&self, session: u64, grant: PathGrant, good: Duration, now: Duration) -> Result<String, TokenError> {
-        let mut all = self.lock();
-        let grant = grant.obeying(all.standing.clone());
-        let tokens = &mut all.of;
-        tokens.retain(|_, token| now < token.until);
+        let Tokens { of: tokens, is_still } = &mut *self.lock();
+        tokens.retain(|_, token| token.is_kept(now));
         let until = now.saturating_add(good.min(UNUSED_MAX));
         let is_same = |token: &SessionToken| token.grant.path() == grant.path() && token.grant.role() == grant.role();
-        if let Some(token) = tokens.get_mut(&session).filter(|token| is_same(token)) {
+        if let Some(token) = tokens.get_mut(&session).filter(|token| now < token.until && is_same(token)) {
             token.until = token.until.max(until);
             return Ok(token.text.clone());
         }
@@ -71,8 +89,12 @@ impl SessionTokens {
             return Err(TokenError::Full);
         }
         let text = new_text().map_err(TokenError::Make)?;
-        let token = SessionToken { sha256: sha256(&text), text: text.clone(), grant: Arc::new(grant), until };
-        tokens.insert(session, token);
+        let standing = watch::Sender::new(if *is_still { Standing::Still } else { Standing::Goes });
+        let grant = Arc::new(grant.obeying(standing.clone()));
+        let token = SessionToken { sha256: sha256(&text), text: text.clone(), grant, until, standing };
+        if let Some(before) = tokens.insert(session, token) {
+            before.standing.send_replace(Standing::Over);
+        }
         Ok(text)
     }
 
@@ -88,28 +110,48 @@ impl SessionTokens {
         Some(token.grant.clone())
     }
 
-    /// Makes the token of a session good for nothing.
+    /// Makes the token of a session good for nothing. What runs with it comes to its own end: hooks, above all.
     pub fn revoke(&self, session: u64) {
-        self.lock().of.remove(&session);
+        let tokens = &mut self.lock().of;
+        if let Some(token) = tokens.get_mut(&session) {
+            token.until = Duration::ZERO;
+        }
+        tokens.retain(|of, token| *of != session || token.is_kept(Duration::ZERO));
     }
 
-    /// The same for all; sessions that run with them end in good order.
+    /// The same, and what runs with it ends in good order.
+    pub fn end(&self, session: u64) -> Ending {
+        self.revoke(session);
+        let tokens = &self.lock().of;
+        let Some(token) = tokens.get(&session) else { return Ending::Over };
+        match token.standing.send_replace(Standing::Over) {
+            Standing::Over => Ending::Told,
+            Standing::Goes | Standing::Still => Ending::Soon(token.standing.clone()),
+        }
+    }
+
+    /// The same for all.
     pub fn end_all(&self) {
-        let all = &mut *self.lock();
-        all.of.clear();
-        let begun = if *all.standing.borrow() == Standing::Still { Standing::Still } else { Standing::Goes };
-        std::mem::replace(&mut all.standing, watch::Sender::new(begun)).send_replace(Standing::Over);
+        for token in std::mem::take(&mut self.lock().of).into_values() {
+            token.standing.send_replace(Standing::Over);
+        }
     }
 
     /// Has sessions stand still, or go on.
     pub fn stand_still(&self, still: bool) {
-        self.lock().standing.send_replace(if still { Standing::Still } else { Standing::Goes });
+        let all = &mut *self.lock();
+        all.is_still = still;
+        let now = if still { Standing::Still } else { Standing::Goes };
+        for token in all.of.values() {
+            // What is over stays so.
+            token.standing.send_if_modified(|is| *is != Standing::Over && std::mem::replace(is, now) != now);
+        }
     }
 
     /// Sessions that run with such tokens.
     #[must_use]
     pub fn in_use(&self) -> usize {
-        self.lock().standing.receiver_count()
+        self.lock().of.values().map(|token| token.standing.receiver_count()).sum()
     }
 
     fn lock(&self) -> MutexGuard<'_, Tokens> {
@@ -182,6 +224,33 @@ mod tests {
         assert_eq!(*next.borrow(), Standing::Still, "the host stands still, whoever its controller is");
         tokens.stand_still(false);
         assert_eq!((*next.borrow(), *running.borrow()), (Standing::Goes, Standing::Over), "what is over is over");
+    }
+
+    #[test]
+    fn one_session_ends_and_the_others_go_on() {
+        let dir = tempfile::tempdir().unwrap();
+        let tokens = SessionTokens::default();
+        let s = Duration::from_secs;
+        let running = [1, 2, 3].map(|session| {
+            let text = tokens.make(session, grant(&dir, "a"), s(10), s(0)).unwrap();
+            (tokens.check(&text, s(1)).unwrap().standing().unwrap(), text)
+        });
+        let [(one, of_one), (two, of_two), (three, _)] = running;
+        // Revoked, it opens nothing; who runs with it does not notice, but for what the host's operator says.
+        tokens.revoke(1);
+        assert!(tokens.check(&of_one, s(1)).is_none());
+        assert_eq!((*one.borrow(), tokens.in_use()), (Standing::Goes, 3));
+        let Ending::Soon(of) = tokens.end(2) else { panic!("it runs") };
+        assert!(matches!(tokens.end(2), Ending::Told));
+        assert!(tokens.check(&of_two, s(1)).is_none());
+        tokens.stand_still(true);
+        assert_eq!([*one.borrow(), *two.borrow(), *three.borrow()], [Standing::Still, Standing::Over, Standing::Still]);
+        drop(two);
+        assert_eq!((of.receiver_count(), tokens.in_use()), (0, 2));
+        assert!(matches!((tokens.end(2), tokens.end(9)), (Ending::Over, Ending::Over)));
+        // One that runs is reached for ever, however long ago it used its token.
+        tokens.make(4, grant(&dir, "a"), s(10), s(2) + USED_GOOD * 2).unwrap();
+        assert!(matches!(tokens.end(3), Ending::Soon(_)));
     }
 
     #[test]

@@ -252,6 +252,33 @@ async fn what_a_controller_does_not_want_ends() {
 }
 
 #[tokio::test]
+async fn a_session_ends_at_the_end_that_listens() {
+    let mut pair = Pair::new().await;
+    std::fs::write(pair.one.site.path("data/big"), vec![1; 12 << 20]).unwrap();
+    pair.push(1, names(&["big"]), 1_000_000).await;
+    let moves = |m| matches!(m, FromAgent::Progress(p) if p.session == 1 && p.rate_bps > 0).then_some(());
+    pair.from.until("it moves", moves).await;
+    // Its token opens nothing any more, and it goes on.
+    pair.to.send(ToAgent::Revoke { session: 1 }).await;
+    pair.from.until("it moves", moves).await;
+    pair.from.until("it moves", moves).await;
+    let over = |m| if let FromAgent::Failed(failed) = m { Some((failed.session, failed.cause)) } else { None };
+    // Asked twice it is told once, when nothing of it runs.
+    pair.to.send(ToAgent::Stop { session: 1 }).await;
+    pair.to.send(ToAgent::Stop { session: 1 }).await;
+    assert_eq!(pair.to.until("it is over", over).await, (Some(1), Cause::Stopped));
+    let (files, ended) = pair.from.end(1).await;
+    assert!(files.is_empty() && ended.cause.is_some(), "{ended:?}");
+    // One that never was is over, and one that was driven here is told by its end alone.
+    pair.to.send(ToAgent::Stop { session: 2 }).await;
+    assert_eq!(pair.to.until("it is over", over).await, (Some(2), Cause::Stopped));
+    pair.from.send(ToAgent::Stop { session: 1 }).await;
+    pair.from.send(ToAgent::Stop { session: 3 }).await;
+    assert_eq!(pair.from.until("it is over", over).await, (Some(3), Cause::Stopped));
+    pair.stop().await;
+}
+
+#[tokio::test]
 async fn nothing_goes_beyond_the_grants() {
     let mut pair = Pair::new().await;
     let (inside, outside) = (pair.one.site.path("data"), pair.one.site.path("in"));

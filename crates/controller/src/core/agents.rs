@@ -58,6 +58,7 @@ impl Core {
         if let Some(before) = self.connected.remove(&host) {
             self.hosts.remove(&before.connection);
         }
+        self.ask_anew(&host);
         let keep = self.settle_sessions(&host, &hello);
         self.probing.forget_host(&host);
         let (process, version) = (hello.process, hello.version);
@@ -115,7 +116,7 @@ impl Core {
         let mut keep = Vec::new();
         for held in hello.sessions.iter().take(SESSIONS_MAX) {
             let id = SessionId(held.session);
-            let is_ours = self.state.sessions.get(&id).is_some_and(|session| session.driver_host() == host);
+            let is_ours = self.drives(host, id);
             if is_ours && self.live.contains_key(&id) {
                 self.planned.leases.found(held.session, held.generation, held.rate_bps, now);
                 self.planned.stir();
@@ -143,6 +144,7 @@ impl Core {
         let Some(host) = self.hosts.remove(&connection) else { return };
         tracing::info!(%host, why, "an agent is gone");
         self.connected.remove(&host);
+        self.ask_anew(&host);
         self.probing.forget_host(&host);
         self.seen.agents.remove(&host);
         self.listings.lose(&host, &mut self.seen);
@@ -164,6 +166,7 @@ impl Core {
         let Some(connected) = self.connected.remove(host) else { return };
         tracing::info!(host, "an agent is to say again what could not be written");
         self.hosts.remove(&connected.connection);
+        self.ask_anew(host);
         self.seen.agents.remove(host);
         self.probing.forget_host(host);
         self.listings.lose(host, &mut self.seen);
@@ -248,8 +251,15 @@ impl Core {
         seen
     }
 
+    /// Who comes or goes changes whom its sessions are asked to stop, and whoever was asked may not have heard it.
+    fn ask_anew(&mut self, host: &str) {
+        let sessions = &self.state.sessions;
+        let its = self.seen.sessions.iter_mut().filter(|(id, _)| sessions.get(id).is_some_and(|of| of.is_at(host)));
+        its.for_each(|(_, seen)| seen.stopping = None);
+    }
+
     /// Tells an agent to end a session, if it is there.
-    pub(super) fn stop_at(&mut self, host: &str, id: SessionId) {
+    pub(crate) fn stop_at(&mut self, host: &str, id: SessionId) {
         self.tell(host, ToAgent::Stop { session: id.0 });
     }
 }

@@ -43,10 +43,26 @@ impl Core {
 
     /// An agent could not begin.
     pub(super) fn did_not_begin(&mut self, host: &str, id: SessionId, cause: api::agent::Cause, text: String) {
-        if self.state.sessions.get(&id).is_some_and(|session| session.is_at(host)) {
-            let fault = Some(host.to_owned());
-            self.end_session(id, Some(crate::cause::known(cause)), text, fault);
+        let Some(session) = self.state.sessions.get(&id).filter(|session| session.is_at(host)) else { return };
+        if cause == api::agent::Cause::Stopped && session.driver_host() != host {
+            return self.cut_off(id);
         }
+        let fault = Some(host.to_owned());
+        self.end_session(id, Some(crate::cause::known(cause)), text, fault);
+    }
+
+    /// The end that listens was asked to end a session, and has: its driver, which is away, moves nothing any more.
+    fn cut_off(&mut self, id: SessionId) {
+        let Some(session) = self.state.sessions.get(&id) else { return };
+        let driver = session.driver_host();
+        let was_asked = self.seen.sessions.get(&id).is_some_and(|seen| seen.stopping.is_some());
+        if self.connected.contains_key(driver) || !was_asked {
+            // A driver that is back tells itself how it ended, and what it has finished.
+            return;
+        }
+        let cause = if self.state.may_be_stopped(session) { Cause::Stopped } else { Cause::Network };
+        let text = format!("the agent of `{driver}` is away, and the other end has ended the session");
+        self.end_session(id, Some(cause), text, None);
     }
 
     /// A lease for a session whose driver was not asked yet goes with the request.

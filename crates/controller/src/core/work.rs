@@ -1,6 +1,6 @@
 //! What is due is done.
 
-use ledger::{Do, End, Event, Reason, SessionId, Start};
+use ledger::{Do, End, Event, Reason, SessionId, Start, What};
 
 use super::Core;
 use super::live::{Live, Step};
@@ -176,11 +176,22 @@ impl Core {
         self.seen.sessions.entry(session).or_default().stopping = Some(now);
         let is_running = self.live.get(&session).is_some_and(|live| live.step == Step::Running);
         if !is_running {
-            return self.end_session(session, Some(ledger::Cause::Stopped), reason.to_string(), None);
+            let is_lost = reason.what == What::AgentLost;
+            let cause = if is_lost { ledger::Cause::Network } else { ledger::Cause::Stopped };
+            return self.end_session(session, Some(cause), reason.to_string(), None);
         }
-        let driver = self.state.sessions.get(&session).map(|of| of.driver_host().to_owned());
-        if let Some(driver) = driver {
+        let Some(of) = self.state.sessions.get(&session) else { return };
+        let driver = of.driver_host().to_owned();
+        let listener = if of.driver == End::Source { of.to.clone() } else { of.from.clone() };
+        if self.connected.contains_key(&driver) {
             self.stop_at(&driver, session);
+        } else if self.connected.contains_key(&listener) {
+            tracing::info!(%session, %reason, listener, "the end that listens is asked to end a session");
+            self.stop_at(&listener, session);
+            if let Some(live) = self.live.get_mut(&session) {
+                // From now on nobody knows its token: that it is refused says nothing.
+                live.token_of = None;
+            }
         }
     }
 
@@ -204,7 +215,7 @@ impl Core {
         Ok(())
     }
 
-    fn hosts_of(&self, session: SessionId) -> Vec<String> {
+    pub(crate) fn hosts_of(&self, session: SessionId) -> Vec<String> {
         let of = self.state.sessions.get(&session);
         of.map(|of| vec![of.from.clone(), of.to.clone()]).unwrap_or_default()
     }

@@ -289,6 +289,41 @@ fn a_lease_is_renewed_before_its_end() {
 }
 
 #[test]
+fn who_is_away_keeps_its_fall_back_until_it_is_over() {
+    let mut leases = Leases::default();
+    leases.begin(1);
+    leases.begin(2);
+    let mut next = 0;
+    let mut step = |leases: &mut Leases, now, here: u64| {
+        leases.step(
+            now,
+            |of| of == here,
+            || {
+                next += 1;
+                next
+            },
+        )
+    };
+    leases.aim(&rates(&[(1, 6 * G), (2, 0)], 10 * G));
+    let sent = step(&mut leases, 0, 1);
+    leases.acknowledged(1, sent[0].generation, 10);
+    // From then on nobody reaches it, and all is to be another's.
+    leases.aim(&rates(&[(1, 0), (2, 10 * G)], 10 * G));
+    let mut now = 100;
+    for _ in 0..100 {
+        for grant in step(&mut leases, now, 2) {
+            assert_eq!((grant.session, grant.rate_bps), (2, 4 * G), "at {now} ms");
+            leases.acknowledged(2, grant.generation, now);
+        }
+        assert_eq!(leases.used_bps("a", now), 10 * G);
+        now += LENGTH_MS;
+    }
+    leases.end(1);
+    let sent = step(&mut leases, now, 2);
+    assert_eq!((sent[0].session, sent[0].rate_bps), (2, 10 * G));
+}
+
+#[test]
 fn what_nobody_acknowledges_is_not_sent_for_ever() {
     let mut leases = Leases::default();
     leases.begin(1);

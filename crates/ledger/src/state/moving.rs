@@ -156,8 +156,12 @@ impl State {
         Ok(())
     }
 
-    /// Whether there is a reason for which a session is asked to stop.
-    fn may_be_stopped(&self, session: &Session) -> bool {
+    /// Whether there is a reason for which a session is asked to stop, whoever drives it.
+    ///
+    /// # Panics
+    /// If it is none of this state.
+    #[must_use]
+    pub fn may_be_stopped(&self, session: &Session) -> bool {
         let transfer = &self.transfers[&session.transfer];
         let active = |host: &String| self.agents.get(host).is_some_and(|agent| agent.mode() == Mode::Active);
         transfer.ended.is_some()

@@ -160,6 +160,42 @@ fn a_dead_agents_files_go_to_the_others() {
     assert!(world.state.agents["a2"].away.is_some());
 }
 
+/// Nobody reaches these for so long, and they go on.
+fn cut(world: &mut World, hosts: &[&str], seconds: u64) {
+    for host in hosts {
+        let agent = world.fleet.agents.get_mut(*host).expect("it is there");
+        (agent.cut, agent.back_in) = (true, seconds);
+    }
+}
+
+#[test]
+fn a_driver_out_of_reach_is_ended_at_the_other_end() {
+    let mut world = World::new(7, 8);
+    let id = submit(&mut world, submission(&["a"], &["b"], "big"), vec![300_000_000; 300]);
+    world.until(60, |world| world.state.sessions.len() == 3);
+    let session = world.state.sessions.values().next().expect("one of them").clone();
+    cut(&mut world, &[session.driver_host()], 10_000);
+    // After the length of a lease, and not before.
+    let seconds = world.until(60, |world| world.cut_off > 0);
+    assert!((30..=32).contains(&seconds), "{seconds} s");
+    assert_eq!(until_ended(&mut world, id, HOUR), Phase::Done);
+}
+
+#[test]
+fn what_runs_out_of_reach_keeps_its_files() {
+    let mut world = World::new(8, 8);
+    let id = submit(&mut world, submission(&["a"], &["b"], "big"), vec![300_000_000; 600]);
+    world.until(60, |world| world.state.sessions.len() == 3);
+    let (of, session) = world.state.sessions.iter().next().map(|(of, session)| (*of, session.clone())).expect("one");
+    cut(&mut world, &[&session.from, &session.to], 300);
+    for _ in 0..290 {
+        world.second();
+        assert!(world.state.sessions.contains_key(&of), "nobody knows whether it runs");
+    }
+    assert_eq!((world.cut_off, reason(&world, id)), (0, What::Moving), "others go on");
+    assert_eq!(until_ended(&mut world, id, HOUR), Phase::Done);
+}
+
 #[test]
 fn what_always_fails_is_tried_so_often() {
     for cause in Cause::ALL {

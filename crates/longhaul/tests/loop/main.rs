@@ -24,6 +24,7 @@ mod faults;
 mod fleet;
 mod keep;
 mod live;
+mod lost;
 mod operator;
 mod paths;
 #[allow(dead_code, reason = "the campaign uses the rest")]

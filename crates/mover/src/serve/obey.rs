@@ -19,13 +19,18 @@ impl Drop for Obeys {
     }
 }
 
-/// Listens to the operator: what steers the session comes out of the answer, its end goes to `stop`.
-pub(super) fn begin(standing: watch::Receiver<Standing>, stop: watch::Sender<bool>) -> (Steering, Obeys) {
+/// Listens to the operator: what steers the session comes out of the answer, its end goes to `stop`. The receiver is there until the
+/// answer is dropped, so that the operator's end sees when the session is over.
+pub(super) fn begin(mut standing: watch::Receiver<Standing>, stop: watch::Sender<bool>) -> (Steering, Obeys) {
     let (steer, changes) = mpsc::channel(CHANGES_MAX);
-    (Steering::new(changes), Obeys(tokio::spawn(listen(standing, steer, stop))))
+    let obeys = tokio::spawn(async move {
+        listen(&mut standing, steer, stop).await;
+        std::future::pending::<()>().await;
+    });
+    (Steering::new(changes), Obeys(obeys))
 }
 
-async fn listen(mut standing: watch::Receiver<Standing>, steer: mpsc::Sender<Steer>, stop: watch::Sender<bool>) {
+async fn listen(standing: &mut watch::Receiver<Standing>, steer: mpsc::Sender<Steer>, stop: watch::Sender<bool>) {
     let mut is_still = false;
     loop {
         let now = *standing.borrow_and_update();
@@ -53,14 +58,15 @@ mod tests {
     async fn what_the_operator_says_is_done() {
         let (operator, standing) = watch::channel(Standing::Still);
         let (stop, mut stopped) = watch::channel(false);
-        let (steer, mut changes) = mpsc::channel(CHANGES_MAX);
-        let listening = tokio::spawn(listen(standing, steer, stop));
-        assert_eq!(changes.recv().await, Some(Steer::Rate(Some(0))), "it was still before the session began");
+        let (changes, obeys) = begin(standing, stop);
+        assert_eq!(changes.next().await, Some(Steer::Rate(Some(0))), "it was still before the session began");
         operator.send_replace(Standing::Goes);
-        assert_eq!(changes.recv().await, Some(Steer::Rate(None)));
+        assert_eq!(changes.next().await, Some(Steer::Rate(None)));
         operator.send_replace(Standing::Over);
         stopped.wait_for(|stopped| *stopped).await.unwrap();
-        listening.await.unwrap();
-        assert_eq!(changes.recv().await, None, "nothing more is said");
+        assert_eq!(changes.next().await, None, "nothing more is said");
+        assert_eq!(operator.receiver_count(), 1, "the session has not ended");
+        drop(obeys);
+        operator.closed().await;
     }
 }

@@ -120,6 +120,10 @@ pub(super) fn remove_agent(core: &mut Core, host: String) -> Answer<()> {
     let its = core.state.sessions.iter().filter(|(_, session)| session.is_at(&host));
     let its: Vec<ledger::SessionId> = its.map(|(id, _)| *id).collect();
     for id in its {
+        // Its driver may be away: whichever end hears it ends the session.
+        for end in core.hosts_of(id) {
+            core.stop_at(&end, id);
+        }
         core.end_session(id, Some(ledger::Cause::Leaving), format!("the agent of `{host}` was forgotten"), None);
     }
     // Its connection ends when this is durable: see `announce`.

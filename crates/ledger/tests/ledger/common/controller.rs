@@ -117,6 +117,10 @@ impl World {
         let hosts: Vec<String> = self.fleet.agents.keys().cloned().collect();
         for host in hosts {
             let agent = &self.fleet.agents[&host];
+            if agent.connected() != self.seen.agents.contains_key(&host) {
+                self.ask_anew(&host);
+            }
+            let agent = &self.fleet.agents[&host];
             if !agent.connected() {
                 self.seen.agents.remove(&host);
                 if self.listings.values().any(|(_, other, _)| *other == host) {
@@ -137,6 +141,13 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    /// Who comes or goes changes whom its sessions are asked to stop.
+    fn ask_anew(&mut self, host: &str) {
+        let sessions = &self.state.sessions;
+        let its = self.seen.sessions.iter_mut().filter(|(id, _)| sessions.get(id).is_some_and(|of| of.is_at(host)));
+        its.for_each(|(_, seen)| seen.stopping = None);
     }
 
     fn listing_lost(&mut self, host: &str) -> Run {
@@ -280,8 +291,18 @@ impl World {
                 let seen =
                     self.seen.sessions.entry(session).or_insert(SessionSeen { heard: self.now, ..Default::default() });
                 seen.stopping = Some(self.now);
-                let driver = self.state.sessions[&session].driver_host().to_owned();
-                let agent = self.fleet.agents.get_mut(&driver).expect("it is there");
+                let of = &self.state.sessions[&session];
+                let other = if of.driver == End::Source { &of.to } else { &of.from };
+                let (hears, meant) = (self.seen.agents.contains_key(other), self.state.may_be_stopped(of));
+                let agent = self.fleet.agents.get_mut(of.driver_host()).expect("it is there");
+                if !agent.connected() && hears {
+                    // The other end ends it, and says so: what the driver has to tell comes too late.
+                    agent.sessions.remove(&session);
+                    self.cut_off += 1;
+                    let cause = if meant { ledger::Cause::Stopped } else { ledger::Cause::Network };
+                    let outcome = Outcome { cause: Some(cause), ..Outcome::default() };
+                    return self.end(Event::SessionEnded { session, outcome });
+                }
                 if let Some(moved) = agent.sessions.get_mut(&session).filter(|_| !agent.cut) {
                     moved.stop = true;
                 }

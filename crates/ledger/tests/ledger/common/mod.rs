@@ -78,6 +78,8 @@ pub(crate) struct World {
     /// What is beneath the source of a transfer: sizes of files.
     pub(crate) datasets: BTreeMap<TransferId, Vec<u64>>,
     pub(crate) kills: u64,
+    /// Sessions that were ended at the end that does not drive.
+    pub(crate) cut_off: u64,
     pub(crate) started: BTreeMap<(TransferId, u16), u64>,
     /// Since when a transfer is next and gets nothing.
     pub(crate) next_since: BTreeMap<TransferId, Moment>,
@@ -128,6 +130,7 @@ impl World {
             listings: BTreeMap::new(),
             datasets: BTreeMap::new(),
             kills: 0,
+            cut_off: 0,
             started: BTreeMap::new(),
             next_since: BTreeMap::new(),
             pairs: BTreeMap::new(),
@@ -224,6 +227,8 @@ impl World {
             let (count, streams) = sessions.fold((0, 0), |sums, of| (sums.0 + 1, sums.1 + of.streams));
             assert!(count <= agent.sessions_max, "{host} has {count} sessions of {}", agent.sessions_max);
             assert!(streams <= agent.streams_max, "{host} has {streams} streams of {}", agent.streams_max);
+            let ours = |id| self.state.sessions.contains_key(id);
+            assert!(agent.sessions.keys().all(ours), "{host} runs a session whose files others may have");
         }
         for ((id, leg, page), files) in &self.files {
             let Some(transfer) = self.state.transfers.get(id) else { continue };

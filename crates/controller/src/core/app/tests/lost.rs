@@ -112,6 +112,127 @@ async fn a_token_that_was_forgotten_is_no_refusal_for_good() {
     assert!(!shown.reason.contains("not tried again"), "{}", shown.reason);
 }
 
+/// What a session may be sending, and whether it is there: what only the core knows.
+async fn holds(world: &World, session: u64) -> Option<u64> {
+    let look = move |core: &mut Core| {
+        let is_there = core.state.sessions.contains_key(&ledger::SessionId(session));
+        is_there.then(|| core.planned.leases.held_bps(session, core.clock.steady_ms()))
+    };
+    world.on_core(look).await
+}
+
+#[tokio::test]
+async fn what_a_lost_driver_holds_is_free_when_the_other_end_says_so() {
+    let world = World::set_up().await;
+    let (mut from, mut to) = (world.agent("a1", 1).await, world.agent("b1", 2).await);
+    world.submit(some_files()).await.expect("it is taken");
+    let session = asked_to_prepare(&mut to).await.session;
+    to.say(&FromAgent::Prepared(Prepared { session, token: "lh1_x".to_owned() })).await;
+    assert!(matches!(from.hears().await, ToAgent::Run(run) if run.session == session));
+    drop((from, to));
+    // Both are away, for longer than a lease lasts.
+    while !world.on_core(|core| core.connected.is_empty()).await {
+        tokio::task::yield_now().await;
+    }
+    world
+        .on_core(move |core| {
+            core.state.agents.get_mut("a1").expect("it is known").away = Some(ledger::Moment(1));
+            core.state.sessions.get_mut(&ledger::SessionId(session)).expect("it is there").at = ledger::Moment(1);
+        })
+        .await;
+    let was_asked = move |core: &mut Core| {
+        let seen = core.seen.sessions.get(&ledger::SessionId(session));
+        seen.is_some_and(|seen| seen.stopping.is_some())
+    };
+    while !world.on_core(was_asked).await {
+        tokio::task::yield_now().await;
+    }
+    assert!(holds(&world, session).await > Some(0), "it may run still");
+    let mut to = world.connect("b1", 2, None, 1).await;
+    assert!(matches!(to.hears().await, ToAgent::Stop { session: other } if other == session));
+    assert!(holds(&world, session).await > Some(0), "it has not ended");
+    let text = "nothing of it runs".to_owned();
+    let over = api::agent::Failed { request: None, session: Some(session), cause: api::agent::Cause::Stopped, text };
+    to.say(&FromAgent::Failed(over)).await;
+    while holds(&world, session).await.is_some() {
+        tokio::task::yield_now().await;
+    }
+    // A driver that comes then does not go on.
+    let held = api::agent::Held { session, generation: 1, rate_bps: 1_000 };
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let fingerprint = Some(Fingerprint([1; 32]));
+    tokio::spawn(crate::hub::serve(
+        theirs,
+        fingerprint,
+        "127.0.0.1:1".parse().expect("an address"),
+        world.heard.clone(),
+    ));
+    let mut from = Agent { stream: ours, decoder: api::frame::Decoder::default() };
+    let hello = Hello {
+        protocol: PROTOCOL,
+        version: "1.2.3".to_owned(),
+        enrol: None,
+        process: 1,
+        sessions: vec![held],
+        inventory: inventory(),
+        mode: api::agent::Mode::Active,
+    };
+    from.say(&FromAgent::Hello(hello)).await;
+    assert!(matches!(from.hears().await, ToAgent::Welcome(welcome) if welcome.keep.is_empty()));
+}
+
+#[tokio::test]
+async fn a_lost_driver_that_is_back_tells_itself_how_it_ended() {
+    let world = World::set_up().await;
+    let (mut from, mut to) = (world.agent("a1", 1).await, world.agent("b1", 2).await);
+    world.submit(some_files()).await.expect("it is taken");
+    let session = asked_to_prepare(&mut to).await.session;
+    to.say(&FromAgent::Prepared(Prepared { session, token: "lh1_x".to_owned() })).await;
+    let ToAgent::Run(run) = from.hears().await else { panic!("it is to run") };
+    let held = api::agent::Held { session, generation: run.lease.generation, rate_bps: 1_000 };
+    drop(from);
+    while world.on_core(|core| core.connected.len() > 1).await {
+        tokio::task::yield_now().await;
+    }
+    world
+        .on_core(move |core| {
+            core.state.agents.get_mut("a1").expect("it is known").away = Some(ledger::Moment(1));
+            core.state.sessions.get_mut(&ledger::SessionId(session)).expect("it is there").at = ledger::Moment(1);
+        })
+        .await;
+    // The other end is asked at once to end it; before it has the driver is back.
+    while !matches!(to.hears().await, ToAgent::Stop { session: other } if other == session) {}
+    let mut from = world.connect_with("a1", 1, None, 1, vec![held]).await;
+    let text = "nothing of it runs".to_owned();
+    let over = api::agent::Failed { request: None, session: Some(session), cause: api::agent::Cause::Stopped, text };
+    to.say(&FromAgent::Failed(over)).await;
+    to.say(&FromAgent::Mode(api::agent::ModeSet { mode: api::agent::Mode::Draining, reason: String::new() })).await;
+    let drains = |core: &mut Core| core.state.agents["b1"].mode() == ledger::Mode::Draining;
+    while !world.on_core(drains).await {
+        tokio::task::yield_now().await;
+    }
+    assert!(holds(&world, session).await.is_some(), "its driver has not said so");
+    // That its token is refused is no refusal for good.
+    let file = api::agent::FileDone { number: 0, size_bytes: None, cause: None, text: String::new(), digest: None };
+    from.say(&FromAgent::Files(api::agent::Files { session, files: vec![file] })).await;
+    let ended = api::agent::Ended {
+        session,
+        cause: Some(api::agent::Cause::Refused),
+        text: "no such token".to_owned(),
+        bytes_done: 0,
+        bytes_sent: 0,
+        files_done: 1,
+        retransmits: 0,
+        ran_ms: 1,
+    };
+    from.say(&FromAgent::Ended(ended)).await;
+    while holds(&world, session).await.is_some() {
+        tokio::task::yield_now().await;
+    }
+    let done = |core: &mut Core| core.state.transfers.values().map(|of| of.legs[0].done).sum::<u64>();
+    assert_eq!(world.on_core(done).await, 1, "what it has finished counts");
+}
+
 #[tokio::test]
 async fn who_was_to_hear_of_a_refused_turn_comes_again() {
     use tokio::io::AsyncReadExt;

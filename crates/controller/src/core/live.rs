@@ -1,6 +1,7 @@
 //! What is known of agents and sessions while they are there.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use api::agent::{Inventory, Progress};
 use ledger::rates::{Better, Demand, Watch};
@@ -9,6 +10,9 @@ use tokio::time::Instant;
 
 use super::routes::{Moved, Route};
 use crate::hub::{ConnectionId, Out};
+
+/// So long what an agent said of how a session goes is so.
+const FRESH: Duration = Duration::from_secs(3);
 
 /// A connected agent.
 #[derive(Clone, Debug)]
@@ -125,8 +129,13 @@ impl Live {
         self.recent().map_or(0, |progress| progress.goodput_bps)
     }
 
+    /// For how long its agent has said nothing of how it goes, if that is long.
+    pub(crate) fn silent(&self) -> Option<Duration> {
+        self.progress.as_ref().map(|(at, _)| at.elapsed()).filter(|since| *since >= FRESH)
+    }
+
     fn recent(&self) -> Option<&Progress> {
-        self.progress.as_ref().filter(|(at, _)| at.elapsed().as_secs() < 3).map(|(_, progress)| progress)
+        self.progress.as_ref().filter(|(at, _)| at.elapsed() < FRESH).map(|(_, progress)| progress)
     }
 
     pub(super) fn go(&mut self, step: Step) {

@@ -104,15 +104,22 @@ fn told<'a>(core: &Core, reason: &Reason, sessions: impl Iterator<Item = &'a Ses
         return reason.to_string();
     }
     let mut words: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut silent = None;
     for live in sessions.filter_map(|id| core.live.get(id)) {
+        if let Some(since) = live.silent() {
+            // What it said last may not be so any more.
+            silent = silent.max(Some(since));
+            continue;
+        }
         let limit = live.progress.as_ref().map_or("", |(_, progress)| progress.limit.as_str());
         if !limit.is_empty() {
             *words.entry(limit).or_default() += 1;
         }
     }
-    match words.iter().max_by_key(|(_, count)| **count) {
-        Some((limit, _)) => format!("{reason}; limited by {limit}"),
-        None => reason.to_string(),
+    match (words.iter().max_by_key(|(_, count)| **count), silent) {
+        (Some((limit, _)), _) => format!("{reason}; limited by {limit}"),
+        (None, Some(since)) => format!("{reason}; the agent has said nothing of them for {} s", since.as_secs()),
+        (None, None) => reason.to_string(),
     }
 }
 

@@ -145,6 +145,10 @@ fn shortfalls(core: &Core, sessions: &[SessionId]) -> String {
         let limit = limit.unwrap_or("what its movers have not told yet");
         text += &format!("; session {id} does {does} of the {may} that it may, for {seconds} s: limited by {limit}");
     }
+    let silent = sessions.iter().filter_map(|id| Some((*id, core.live.get(id)?.silent()?)));
+    for (id, since) in silent.take(SHORT_TOLD_MAX) {
+        text += &format!("; of session {id} its agent has said nothing for {} s", since.as_secs());
+    }
     if all.len() > SHORT_TOLD_MAX {
         text += &format!("; so do {} more", all.len() - SHORT_TOLD_MAX);
     }

@@ -264,6 +264,21 @@ async fn what_others_have_booked_is_not_given_out() {
 }
 
 #[tokio::test]
+async fn what_nobody_has_told_of_for_a_while_is_not_told_as_if_it_were_so() {
+    let world = World::set_up().await;
+    let (id, _a, _b) = moving(&world).await;
+    let reason = || async { world.face.transfer(&world.me, id).await.expect("it is there").reason };
+    while !reason().await.contains("limited by source disk") {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(3_100)).await;
+    let now = reason().await;
+    assert!(now.contains("has said nothing of them for 3 s") && !now.contains("source disk"), "{now}");
+    let why = world.why(About::Transfer, &id.to_string()).await;
+    assert!(why.text.contains("its agent has said nothing for 3 s"), "{}", why.text);
+}
+
+#[tokio::test]
 async fn what_stands_still_at_a_paused_host_says_whom_to_ask() {
     let world = World::set_up().await;
     let (id, _a, mut b) = moving(&world).await;

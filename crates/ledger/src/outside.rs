@@ -66,6 +66,8 @@ pub enum Resource {
         /// From its first end in the description to the second; else back.
         forward: bool,
     },
+    /// A class of work, with those in it.
+    Class(String),
 }
 
 /// A limit from outside.
@@ -112,15 +114,29 @@ pub struct Usage {
 }
 
 impl Resource {
-    /// The name of the link, mark or host; of one way of a link `link:forward` or `link:backward`.
+    /// The name of the link, mark, host or class; of one way of a link `link:forward` or `link:backward`.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         match self {
-            Resource::Link(name) | Resource::Mark(name) | Resource::Host(name) => Cow::Borrowed(name),
+            Resource::Link(name) | Resource::Mark(name) | Resource::Host(name) | Resource::Class(name) => {
+                Cow::Borrowed(name)
+            }
             Resource::Way { link, forward } => {
                 Cow::Owned(format!("{link}:{}", if *forward { "forward" } else { "backward" }))
             }
         }
+    }
+
+    /// As it is written where a limit is set or lifted: `link:ana`, `link:ana:forward`, `mark:ocean`, `host:dtn1`, `class:cms`.
+    #[must_use]
+    pub fn written(&self) -> String {
+        let kind = match self {
+            Resource::Link(_) | Resource::Way { .. } => "link",
+            Resource::Mark(_) => "mark",
+            Resource::Host(_) => "host",
+            Resource::Class(_) => "class",
+        };
+        format!("{kind}:{}", self.name())
     }
 }
 
@@ -131,6 +147,7 @@ impl fmt::Display for Resource {
             Resource::Way { .. } => write!(f, "link `{}`", self.name()),
             Resource::Mark(name) => write!(f, "mark `{name}`"),
             Resource::Host(name) => write!(f, "host `{name}`"),
+            Resource::Class(name) => write!(f, "class `{name}`"),
         }
     }
 }

@@ -164,7 +164,8 @@ pub struct Accepted {
 /// A limit that was imposed from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Limit {
-    /// On what: a link (both ways, `link:ana`), a direction of one (`link:ana:forward`), a mark (`mark:ocean`), a host (`host:dtn1`).
+    /// On what: a link (both ways, `link:ana`), a direction of one (`link:ana:forward`), a mark (`mark:ocean`), a host
+    /// (`host:dtn1`), a class (`class:cms`).
     pub resource: String,
     /// The most that Longhaul may use of it, b/s of IP packets.
     pub rate_bps: u64,

@@ -378,6 +378,9 @@ impl Core {
             }
             Resource::Mark(name) => world.shares.marks.iter().position(|mark| mark.name == *name).map(Limited::Mark),
             Resource::Host(name) => node(name).map(Limited::Host),
+            Resource::Class(name) => {
+                world.shares.classes.iter().position(|class| class.name == *name).map(Limited::Class)
+            }
         };
         let limits = self.state.limits.iter();
         let mut least: BTreeMap<Limited, u64> = BTreeMap::new();

@@ -310,7 +310,7 @@ impl Core {
             let (name, only) = match resource {
                 Resource::Link(name) => (name, None),
                 Resource::Way { link, forward } => (link, Some(if *forward { Way::Forward } else { Way::Backward })),
-                Resource::Mark(_) | Resource::Host(_) => continue,
+                Resource::Mark(_) | Resource::Host(_) | Resource::Class(_) => continue,
             };
             network.link(name).into_iter().for_each(|link| load.limit(link, only, limit.rate_bps));
         }

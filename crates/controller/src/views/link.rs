@@ -231,12 +231,7 @@ pub(crate) fn standing(trouble: Option<&LinkTrouble>) -> (LinkState, String, Opt
 
 /// How a resource of a limit is written.
 pub(crate) fn resource_id(resource: &Resource) -> String {
-    let kind = match resource {
-        Resource::Link(_) | Resource::Way { .. } => "link",
-        Resource::Mark(_) => "mark",
-        Resource::Host(_) => "host",
-    };
-    format!("{kind}:{}", resource.name())
+    resource.written()
 }
 
 /// All limits from outside.

@@ -81,6 +81,8 @@ fn limits_from_outside_lower_what_there_is() {
     let above_the_mark = rates(&sessions, &[(Limited::Link(2), Rate::gbps(9))]);
     assert_eq!(above_the_mark, [(1, 6000), (2, 2000)].into(), "the lower of limit and mark counts");
     assert_eq!(limited(Limited::Class(0)), [(1, 1000), (2, 7000)].into());
+    let closed = rates(&sessions, &[(Limited::Class(0), Rate::ZERO)]);
+    assert_eq!(closed, [(1, 0), (2, 8000)].into(), "a class may have nothing for a time");
     assert_eq!(limited(Limited::Host(asked(0, 0, 0, 0).from)), [(1, 1000), (2, 7000)].into());
     assert_eq!(limited(Limited::Host(asked(0, 0, 0, 0).to)), [(1, 750), (2, 250)].into());
     let back = Asked { from: sessions[0].to, to: sessions[0].from, ..asked(3, 3, 0, 0) };
@@ -88,6 +90,25 @@ fn limits_from_outside_lower_what_there_is() {
     assert_eq!(both_ways, [(1, 500), (3, 500)].into(), "what is sent and what is received together");
     let more = rates(&sessions, &[(Limited::Class(0), Rate::gbps(100))]);
     assert_eq!(more, rates(&sessions, &[]), "a limit raises nothing");
+}
+
+#[test]
+fn a_limit_on_a_class_is_above_the_floors_of_those_in_it() {
+    let (network, _) = files();
+    let text = format!("{SHARES}[[class]]\nname = \"cms\"\nparent = \"lhc\"\nfloor = \"5 Gb/s\"\n");
+    let shares = Shares::from_toml(&text, "shares.toml", &network).expect("shares");
+    let limits = [(Limited::Class(0), Rate::gbps(1))];
+    let (down, sessions) = (BTreeSet::new(), [asked(1, 1, 2, 0), asked(2, 2, 1, 1)]);
+    let situation = Situation {
+        network: &network,
+        shares: &shares,
+        down: &down,
+        limits: &limits,
+        booked: &[],
+        sessions: &sessions,
+    };
+    let rates = Rates::of(&situation).expect("a problem").sessions;
+    assert_eq!([1, 2].map(|session| rates[&session].rate_bps), [1_000_000_000, 7_000_000_000]);
 }
 
 #[test]

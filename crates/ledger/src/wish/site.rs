@@ -207,10 +207,11 @@ pub fn revoke_token(state: &State, name: &str) -> Result<Vec<Event>, Refusal> {
     Ok(vec![Event::TokenGone { name: name.to_owned() }])
 }
 
-/// A limit from outside, in place of one that there was on the same thing.
+/// A limit from outside, in place of one that there was on the same thing. There is one on each thing, so one that somebody else set is not raised by
+/// the way: afterwards nothing would hold to theirs.
 ///
 /// # Errors
-/// If there is no such link, mark or host, or it is over already.
+/// If there is no such link, mark, host or class, it is over already, or somebody else set a lower one that is in force.
 pub fn set_limit(state: &State, now: Moment, resource: Resource, limit: Limit) -> Result<Vec<Event>, Refusal> {
     let known = match &resource {
         Resource::Link(name) | Resource::Way { link: name, .. } => {
@@ -218,10 +219,20 @@ pub fn set_limit(state: &State, now: Moment, resource: Resource, limit: Limit) -
         }
         Resource::Host(name) => state.network.as_ref().is_some_and(|network| network.hosts.contains(name)),
         Resource::Mark(name) => state.shares.as_ref().is_some_and(|shares| shares.marks.contains(name)),
+        Resource::Class(name) => state.shares.as_ref().is_some_and(|shares| shares.classes.contains_key(name)),
     };
     need(known, Kind::Unknown, || format!("there is no {resource} to limit: look at `topology show`"))?;
     let later = limit.until.is_none_or(|until| until > now);
     need(later, Kind::Bad, || format!("the limit on {resource} would be over: name a later end"))?;
+    let theirs = state.limits.get(&resource).filter(|is| is.by != limit.by && is.until.is_none_or(|until| until > now));
+    if let Some(is) = theirs.filter(|is| is.rate_bps < limit.rate_bps) {
+        let until = is.until.map(|until| format!(" until {until}")).unwrap_or_default();
+        let (rate, by, on) = (units::Rate::from_bps(is.rate_bps), is.by.escape_debug(), resource.written());
+        let text = format!(
+            "{resource} is limited to {rate} by `{by}`{until}, which is lower: lift that first, with `longhaul limit lift {on}`"
+        );
+        return refuse(Kind::Conflict, text);
+    }
     let room = state.limits.contains_key(&resource) || state.limits.len() < LIMITS_MAX;
     need(room, Kind::Full, || format!("there are {LIMITS_MAX} limits: lift some"))?;
     let limit = Limit { why: crate::reason::cut(&limit.why), ..limit };

@@ -93,13 +93,14 @@ proptest! {
 #[test]
 fn encodings_stay() {
     let lifted = |resource| Event::LimitLifted { resource };
-    let events: [(Event, &[u8]); 6] = [
+    let events: [(Event, &[u8]); 7] = [
         (Event::AgentBack { host: "h".into() }, &[1, 7, 1, b'h']),
         (Event::GenerationsReserved { below: 300 }, &[1, 19, 0xac, 0x02]),
         (Event::Woken { transfer: TransferId(3), leg: Some(2) }, &[1, 30, 3, 1, 2]),
         (Event::KeyExpired { by: "b".into(), key: "k".into() }, &[1, 37, 1, b'b', 1, b'k']),
         (lifted(Resource::Host("h".into())), &[1, 14, 2, 1, b'h']),
         (lifted(Resource::Way { link: "l".into(), forward: true }), &[1, 14, 3, 1, b'l', 1]),
+        (lifted(Resource::Class("c".into())), &[1, 14, 4, 1, b'c']),
     ];
     for (event, bytes) in events {
         assert_eq!(encode(&event), bytes, "{event:?}");
@@ -155,6 +156,34 @@ fn a_link_is_held_down_longer_with_each_flap() {
     state.apply(now, &Event::LinkUsable { link: "ocean".into() }).expect("it is held down");
     let forgotten = due(&state, &seen, now.after_ms(limits::FLAPS_KEPT_MS));
     assert!(forgotten.iter().any(|action| matches!(&action.what, Do::Record(Event::LinkForgotten { .. }))));
+}
+
+#[test]
+fn a_lower_limit_of_somebody_else_is_not_replaced_while_it_is_in_force() {
+    let World { mut state, .. } = World::new(1, 2);
+    let link = Resource::Link("ocean".into());
+    let limit = |by: &str, gbps: u64, seconds: u64| Limit {
+        rate_bps: gbps * 1_000_000_000,
+        until: Some(BEGIN.after_ms(seconds * 1_000)),
+        by: by.into(),
+        why: "works".into(),
+    };
+    let set = |state: &State, now, limit| wish::set_limit(state, now, link.clone(), limit);
+    let first = set(&state, BEGIN, limit("noc", 10, 3_600)).expect("there is none");
+    apply(&mut state, BEGIN, &first);
+    let refused = set(&state, BEGIN, limit("ops", 40, 60)).expect_err("it is higher");
+    assert_eq!(refused.kind, Kind::Conflict);
+    for part in ["limited to 10 Gb/s by `noc` until ", "`longhaul limit lift link:ocean`"] {
+        assert!(refused.text.contains(part), "{part} in {}", refused.text);
+    }
+    for (by, gbps) in [("noc", 40), ("ops", 10), ("ops", 5)] {
+        set(&state, BEGIN, limit(by, gbps, 60)).expect("its own, or not higher");
+    }
+    set(&state, BEGIN.after_ms(3_600_000), limit("ops", 40, 7_200)).expect("it is over");
+    let class = Resource::Class("lhc".into());
+    wish::set_limit(&state, BEGIN, class, limit("ops", 1, 60)).expect("there is such a class");
+    let none = wish::set_limit(&state, BEGIN, Resource::Class("ocean".into()), limit("ops", 1, 60));
+    assert_eq!(none.expect_err("there is none").kind, Kind::Unknown);
 }
 
 #[test]

@@ -145,11 +145,12 @@ pub(super) fn set_mode(core: &mut Core, host: String, mode: Mode, reason: String
 /// A resource of that name.
 type Named = fn(String) -> Resource;
 
-/// What a limit is on: `link:ana` for both ways of a link, `link:ana:forward` for one, `mark:ocean`, `host:dtn1`; or the name alone, if only one thing
-/// is called so. What is called so with the way in its name goes before a way of a link.
+/// What a limit is on: `link:ana` for both ways of a link, `link:ana:forward` for one, `mark:ocean`, `host:dtn1`, `class:cms`; or the name alone, if only
+/// one thing is called so. What is called so with the way in its name goes before a way of a link, and all else before a class.
 pub(super) fn resource(core: &Core, text: &str) -> Answer<Resource> {
     let kinds: [(&str, Named); 3] = [("link", Resource::Link), ("mark", Resource::Mark), ("host", Resource::Host)];
-    for (kind, of) in kinds {
+    let class: (&str, Named) = ("class", Resource::Class);
+    for (kind, of) in kinds.into_iter().chain([class]) {
         if let Some(name) = text.strip_prefix(kind).and_then(|rest| rest.strip_prefix(':')) {
             let of = of(name.to_owned());
             let way = if matches!(of, Resource::Link(_)) && !is_there(core, &of) { way_of(core, name) } else { None };
@@ -160,9 +161,13 @@ pub(super) fn resource(core: &Core, text: &str) -> Answer<Resource> {
         kinds.map(|(_, of)| of(text.to_owned())).into_iter().filter(|of| is_there(core, of)).collect();
     match &found[..] {
         [one] => Ok(one.clone()),
-        [] => way_of(core, text).ok_or_else(|| {
-            Problem::not_found(format!("link, mark or host `{text}`")).fix("look at GET /links and GET /classes")
-        }),
+        [] => {
+            let class = || Some(Resource::Class(text.to_owned())).filter(|of| is_there(core, of));
+            way_of(core, text).or_else(class).ok_or_else(|| {
+                let problem = Problem::not_found(format!("link, mark, host or class `{text}`"));
+                problem.fix("look at GET /links and GET /classes")
+            })
+        }
         several => {
             let names: Vec<String> = several.iter().map(views::resource_id).collect();
             let detail = format!("`{text}` is the name of several things");
@@ -187,10 +192,14 @@ fn is_there(core: &Core, resource: &Resource) -> bool {
     let in_network = state.network.as_ref().is_some_and(|network| match resource {
         Resource::Link(name) | Resource::Way { link: name, .. } => network.links.contains(name),
         Resource::Host(name) => network.hosts.contains(name),
-        Resource::Mark(_) => false,
+        Resource::Mark(_) | Resource::Class(_) => false,
     });
-    let is_mark = matches!(resource, Resource::Mark(name) if state.shares.as_ref().is_some_and(|shares| shares.marks.contains(name)));
-    in_network || is_mark || state.limits.contains_key(resource)
+    let in_shares = state.shares.as_ref().is_some_and(|shares| match resource {
+        Resource::Mark(name) => shares.marks.contains(name),
+        Resource::Class(name) => shares.classes.contains_key(name),
+        _ => false,
+    });
+    in_network || in_shares || state.limits.contains_key(resource)
 }
 
 /// A limit from outside.

@@ -334,7 +334,7 @@ pub(crate) struct EndpointSetArgs {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Example:\n  longhaul limit set ana:forward --rate 40Gb/s --for 2h --why maintenance")]
 pub(crate) struct LimitSetArgs {
-    /// A link (both ways), a direction of one, a mark, or a host
+    /// A link (both ways), a direction of one, a mark, a host, or a class
     #[arg(value_name = "RESOURCE")]
     pub(crate) resource: String,
 

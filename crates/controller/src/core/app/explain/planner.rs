@@ -220,6 +220,9 @@ impl Planner {
         let shares = &self.snapshot().shares;
         let is_it = |on: &Resource| match (resource.of, on) {
             (Of::Mark(mark, _), Resource::Mark(name)) => shares.marks.get(mark).is_some_and(|mark| mark.name == *name),
+            (Of::Class(class), Resource::Class(name)) => {
+                shares.classes.get(class).is_some_and(|class| class.name == *name)
+            }
             (Of::Beside(_), Resource::Link(link)) => {
                 [Way::Forward, Way::Backward].iter().any(|way| limits_on(link, *way)[0] == resource.name)
             }

@@ -145,10 +145,10 @@ async fn a_limit_on_one_way_holds_back_who_goes_that_way_and_is_named() {
 }
 
 #[tokio::test]
-async fn a_limit_on_a_mark_or_a_host_is_told_with_who_set_it_and_until_when() {
+async fn a_limit_on_a_class_a_mark_or_a_host_is_told_with_who_set_it_and_until_when() {
     let world = World::set_up().await;
     let (id, mut a, _b) = moving(&world).await;
-    for (on, gbps, kind) in [("mark:sea", 2, "mark"), ("host:a1", 1, "limit")] {
+    for (on, gbps, kind) in [("class:cms", 3, "class"), ("mark:sea", 2, "mark"), ("host:a1", 1, "limit")] {
         let rate_bps = gbps * 1_000_000_000;
         let limit = api::rest::LimitRequest { rate_bps, for_seconds: 60, why: format!("works on {on}") };
         let set = world.face.set_limit(&world.me, on, limit).await.expect("a limit");

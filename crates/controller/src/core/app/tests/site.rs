@@ -58,7 +58,18 @@ async fn limits_are_set_shown_and_lifted_by_any_name() {
     world.face.lift_limit(&world.me, "ocean:backward").await.expect("it is lifted");
     world.face.lift_limit(&world.me, "link:ocean:forward").await.expect("it is lifted");
     assert_eq!(kind(world.face.limit(&world.me, "ocean:forward").await), Kind::NotFound);
-    for unknown in ["ocean:up", "link:ocean:up", "river:forward", "link:river:forward", "mark:ocean:forward"] {
+    let class = world.face.set_limit(&world.me, "class:cms", ask()).await.expect("on a class");
+    assert_eq!(class.resource, "class:cms");
+    assert_eq!(world.face.limit(&world.me, "cms").await.as_ref(), Ok(&class), "nothing else is called so");
+    world.face.lift_limit(&world.me, "cms").await.expect("it is lifted");
+    let noc = Caller { name: "noc".to_owned(), role: Role::Operator };
+    let higher = LimitRequest { rate_bps: 2_000_000_000, ..ask() };
+    let refused = world.face.set_limit(&noc, "ocean", higher.clone()).await.expect_err("it is lower");
+    assert!(refused.kind == Kind::Conflict && refused.detail.contains("longhaul limit lift link:ocean"), "{refused}");
+    world.face.set_limit(&world.me, "ocean", higher).await.expect("its own");
+    for unknown in
+        ["class:ocean", "ocean:up", "link:ocean:up", "river:forward", "link:river:forward", "mark:ocean:forward"]
+    {
         assert_eq!(kind(world.face.set_limit(&world.me, unknown, ask()).await), Kind::NotFound, "{unknown}");
     }
     assert_eq!(kind(world.face.set_limit(&world.me, "river", ask()).await), Kind::NotFound);

@@ -271,6 +271,10 @@ impl Planner {
             told.remedies.push(idle(name));
             return;
         }
+        let sure: Vec<Assurance> = flows.iter().map(|flow| self.assurance(outcome, *flow)).collect();
+        if sure.iter().all(|of| *of == Assurance::Enforced) {
+            told.assurance = Assurance::Enforced;
+        }
         let mut stops: BTreeMap<ResourceId, Vec<usize>> = BTreeMap::new();
         let mut cut = Vec::new();
         for flow in &flows {

@@ -42,6 +42,12 @@ async fn plannings_are_made_again_and_what_differs_is_told() {
     });
     let differ = replay().plannings_differ;
     assert!(differ.len() == 1 && differ[0].contains("would get 1000000000 b/s"), "{differ:?}");
+    // One of before what was used of budgets was kept is read as before.
+    change(&|planning| {
+        planning["limits"] = serde_json::json!([]);
+        planning.as_object_mut().expect("an object").remove("urgent").expect("it is kept");
+    });
+    assert_eq!(replay().plannings_differ, [""; 0]);
     // A limit on one way is read as such: on that of the session, and on the other.
     let mut told = ["Forward", "Backward"].map(|way| {
         change(&|planning| planning["limits"] = serde_json::json!([[way, 1, 1_000_000_000]]));

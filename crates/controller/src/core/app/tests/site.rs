@@ -274,6 +274,8 @@ async fn each_rate_says_how_sure_it_is() {
         assert_eq!(all[0].assurance, one, "in a list as alone");
         let why = world.face.explain(&world.me, About::Transfer, &id.to_string()).await.expect("why");
         assert_eq!((why.assurance, why.holders[0].assurance), (one, one), "{why:?}");
+        let class = world.face.explain(&world.me, About::Class, "cms").await.expect("why");
+        assert_eq!(class.assurance, one, "all that moves of it");
         one
     };
     assert_eq!(sure().await, Assurance::Edge);

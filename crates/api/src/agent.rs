@@ -417,12 +417,20 @@ pub struct How {
     /// A digest of each file, as `copy --checksum` calls it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<String>,
-    /// Data streams at most; 0 for as many as help.
+    /// Data streams that were wished for; 0 for as many as help.
     #[serde(default)]
     pub streams: u16,
+    /// What the controller counts for this session of what both hosts have: data streams at most. 0 is no bound.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub streams_max: u16,
     /// Congestion control; `None` for the agent's choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(number: &u16) -> bool {
+    *number == 0
 }
 
 /// A schedule of rates with an end. All durations begin when it is received.

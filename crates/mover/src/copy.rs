@@ -16,13 +16,11 @@ use crate::event::{Event, Started, Summary, SweepStep};
 use crate::hook::{self, Programs};
 use crate::io::output::REORDER_CHUNKS;
 use crate::link::LinkError;
-use crate::request::{CopyRequest, MoveError, Place, Remote, Steer, TestRequest, Why};
+use crate::request::{CopyRequest, MoveError, Place, Remote, STREAMS_AUTO_MAX, Steer, TestRequest, Why};
 use crate::server::Counters;
 use crate::session::source::End;
 use crate::session::{Context, SessionError, Steering, chain, destination, memory, output, source, stopped};
 
-/// Streams at most when their number is to be found and nobody set a bound.
-pub(crate) const STREAMS_AUTO_MAX: u16 = 16;
 /// Share of the memory limit that is for buffers; the rest is for the manifest and the program.
 pub(crate) const BUFFER_SHARE: u64 = 2;
 
@@ -320,7 +318,7 @@ async fn begin(
     (direction, work, names): (Direction, Work, &[RelPath]),
     driver: &Driver,
 ) -> Result<Session, SessionError> {
-    let settings = bounded(&request.settings);
+    let settings = bounded(&request.settings, &request.limits);
     let open = async {
         let connected = reach(remote, &settings, &request.limits).await?;
         let open = Open { job: driver.job, direction, work, settings: settings.clone(), names: 0 };
@@ -334,8 +332,8 @@ async fn begin(
 }
 
 /// The settings with a bound on streams that the other end can count with.
-fn bounded(settings: &Settings) -> Settings {
-    let streams_max = if settings.streams_max == 0 { STREAMS_AUTO_MAX } else { settings.streams_max };
+fn bounded(settings: &Settings, limits: &crate::request::Limits) -> Settings {
+    let streams_max = if settings.streams_max == 0 { limits.streams_auto.max(1) } else { settings.streams_max };
     Settings { streams_max, ..settings.clone() }
 }
 
@@ -513,7 +511,7 @@ async fn one_way(
         return (Err(SessionError::Os { doing: "getting random bytes".to_owned(), error }), None);
     }
     let open = async {
-        let settings = bounded(&request.settings);
+        let settings = bounded(&request.settings, &request.limits);
         let connected = reach(&request.remote, &settings, &request.limits).await?;
         let work = Work::Memory { duration_ms: duration.as_millis() as u64 };
         connected.open(Open { job, direction, work, settings, names: 0 }, &[]).await
@@ -531,4 +529,20 @@ async fn one_way(
         Direction::Pull => memory::receive(context, request.interval, "reverse").await,
     };
     (result, Some(end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_to_be_found_have_a_bound_of_their_own() {
+        let asked = |streams_max, streams_auto| {
+            let settings = Settings { streams_max, ..crate::net::open::plain_settings() };
+            let limits = crate::request::Limits { streams_auto, ..Default::default() };
+            bounded(&settings, &limits).streams_max
+        };
+        assert_eq!(crate::request::Limits::default().streams_auto, STREAMS_AUTO_MAX);
+        assert_eq!([asked(0, 16), asked(0, 5), asked(0, 0), asked(128, 5)], [16, 5, 1, 128]);
+    }
 }

@@ -83,6 +83,8 @@ pub struct Limits {
     pub marks: Vec<Marks>,
     /// Addresses of the other end are liked in their order: streams go over the first that is good, the rest wait. Else all are used.
     pub in_order: bool,
+    /// Data streams at most where their number is to be found.
+    pub streams_auto: u16,
     /// Without any progress for this long the attempt is given up.
     pub timeout: Duration,
     /// Where what is found of paths is kept for the next session; `None` keeps nothing.
@@ -91,6 +93,9 @@ pub struct Limits {
     pub io: IoChoice,
 }
 
+/// Data streams at most where their number is to be found, if nobody says less.
+pub const STREAMS_AUTO_MAX: u16 = 16;
+
 impl Default for Limits {
     fn default() -> Self {
         Limits {
@@ -98,6 +103,7 @@ impl Default for Limits {
             bind: Vec::new(),
             marks: Vec::new(),
             in_order: false,
+            streams_auto: STREAMS_AUTO_MAX,
             timeout: Duration::from_secs(60),
             paths_file: None,
             io: IoChoice::default(),

@@ -61,6 +61,7 @@ pub(super) fn check(run: &Run, grant: &PathGrant, limits: Limits) -> Result<Orde
     let remote = remote(run)?;
     let label = remote.label.clone();
     let (options, settings) = how(&run.how)?;
+    let streams_auto = at_most(run.how.streams_max, limits.streams_auto);
     let digests = options.digest.is_some();
     let own = Place::Served(Arc::new(grant.clone()), vec![grant.path().as_bytes().to_vec()]);
     let other = Place::Agent(remote, vec![run.there.0.clone()]);
@@ -75,11 +76,22 @@ pub(super) fn check(run: &Run, grant: &PathGrant, limits: Limits) -> Result<Orde
         options,
         settings,
         hooks: grant.hooks(),
-        limits: Limits { bind: run.bind.clone(), marks: run.marks.clone(), in_order: run.in_order, ..limits },
+        limits: Limits {
+            bind: run.bind.clone(),
+            marks: run.marks.clone(),
+            in_order: run.in_order,
+            streams_auto,
+            ..limits
+        },
         digests_file: None,
         every_file: true,
     };
     Ok(Order { request, names, digests, label })
+}
+
+/// A number of streams within the bound that there is, if there is one.
+fn at_most(bound: u16, streams: u16) -> u16 {
+    if bound == 0 { streams } else { streams.min(bound) }
 }
 
 fn names(written: &[Name]) -> Result<Vec<RelPath>, No> {
@@ -169,7 +181,7 @@ fn how(how: &How) -> Result<(CopyOptions, Settings), No> {
     let settings = Settings {
         protection,
         chunk_size: CHUNK_BYTES,
-        streams_max: how.streams,
+        streams_max: at_most(how.streams_max, how.streams),
         congestion: how.congestion.clone(),
         rate_bps: None,
         polite: false,
@@ -253,6 +265,8 @@ mod tests {
         let (options, settings) = how(&good).unwrap();
         assert_eq!((options.overwrite, options.digest), (Overwrite::Never, Some(DigestKind::Md5)));
         assert_eq!((settings.protection, settings.streams_max), (Protection::Clear, 0));
+        let streams = |streams, streams_max| how(&How { streams, streams_max, ..good.clone() }).unwrap().1.streams_max;
+        assert_eq!([streams(0, 7), streams(128, 7), streams(3, 7), streams(128, 0)], [0, 7, 3, 128]);
         for bad in [
             How { protect: "none".into(), ..good.clone() },
             How { overwrite: "perhaps".into(), ..good.clone() },

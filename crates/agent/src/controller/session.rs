@@ -30,8 +30,6 @@ const SILENCE: Duration = Duration::from_millis(1_500);
 const LANDING: Duration = Duration::from_secs(12);
 /// And how long after that until it is dropped.
 const DROP: Duration = Duration::from_secs(5);
-/// Streams taken out of the budget when their number is to be found.
-const STREAMS_AUTO: usize = 16;
 
 /// A session as the rest of the agent sees it.
 pub(super) struct Driven {
@@ -169,15 +167,17 @@ pub(super) async fn drive(site: Arc<Site>, driven: Arc<Driven>, order: Order) {
 /// Takes data streams out of the budget of the agent; they go back when the answer is dropped.
 fn streams(site: &Site, request: &mut CopyRequest) -> Result<OwnedSemaphorePermit, No> {
     let asked = usize::from(request.settings.streams_max);
-    let wanted = if asked == 0 { STREAMS_AUTO } else { asked };
+    let wanted = if asked == 0 { usize::from(request.limits.streams_auto.max(1)) } else { asked };
     let none = || No::new(Cause::Busy, "no data stream is left in this host's budget: wait until a session ends");
     let taken = (1..=wanted).rev().find_map(|n| {
         let permit = site.streams.clone().try_acquire_many_owned(u32::try_from(n).ok()?).ok()?;
         Some((n, permit))
     });
     let (n, permit) = taken.ok_or_else(none)?;
-    if asked != 0 || n < STREAMS_AUTO {
-        request.settings.streams_max = u16::try_from(n).unwrap_or(u16::MAX);
+    let n = u16::try_from(n).unwrap_or(u16::MAX);
+    match asked {
+        0 => request.limits.streams_auto = n,
+        _ => request.settings.streams_max = n,
     }
     Ok(permit)
 }

@@ -115,11 +115,15 @@ impl Core {
             ),
             None => (connected.inventory.addresses.clone(), Vec::new(), Vec::new()),
         };
+        // What is counted at both hosts is what it may take there, or others would be promised what is not left.
+        let streams_max = u16::try_from(session.streams).unwrap_or(u16::MAX).max(1);
         let how = How {
             protect: transfer.how.protect.clone(),
             overwrite: transfer.how.overwrite.clone(),
             checksum: transfer.how.checksum.clone(),
-            streams: transfer.how.streams,
+            // Of a wish for none the number is found.
+            streams: transfer.how.streams.min(streams_max),
+            streams_max,
             congestion: transfer.how.congestion.clone(),
         };
         let (collaboration, directory, other) =

@@ -1,7 +1,7 @@
 //! How bytes move: from options to what the mover takes.
 
 use anyhow::{Context, Result};
-use mover::request::Limits;
+use mover::request::{Limits, STREAMS_AUTO_MAX};
 use proto::control::{FlowLabel, Settings};
 use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, CONGESTION_CHARS_MAX};
 use units::Bytes;
@@ -55,6 +55,7 @@ pub(super) fn limits(args: &TransportArgs, environment: &Environment) -> Result<
         bind: args.bind.clone(),
         marks: Vec::new(),
         in_order: false,
+        streams_auto: STREAMS_AUTO_MAX,
         timeout: args.timeout.get(),
         paths_file: environment.state_home.as_ref().map(|state| state.join("longhaul/paths.json")),
         io: environment.io,

@@ -292,6 +292,7 @@ impl Draw {
                     checksum: (self.below(3) == 0).then(|| self.of(&["md5", "; rm -rf /", ""]).to_owned()),
                     congestion: (self.below(3) == 0).then(|| self.of(&["cubic", "../../x", ""]).to_owned()),
                     streams: self.0 as u16,
+                    streams_max: self.below(3) as u16,
                 };
                 if self.below(3) == 0 {
                     run.bind = vec!["192.0.2.1".parse().expect("an address"); self.below(40)];

@@ -156,3 +156,40 @@ async fn a_list_is_in_the_file_ledger_before_it_is_acknowledged() {
     assert_eq!(page.items.iter().map(|file| file.leg).collect::<Vec<_>>(), [2, 2, 2]);
     assert_eq!(kind(world.face.files(&world.me, TransferId(99), FilesQuery::default()).await), Kind::NotFound);
 }
+
+#[tokio::test]
+async fn an_agent_takes_no_more_streams_than_are_counted() {
+    use api::agent::{Acknowledged, FromAgent, Prepared, ToAgent};
+    let world = World::set_up().await;
+    let (mut from, mut to) = (world.agent("a1", 1).await, world.agent("b1", 2).await);
+    let mut taken = 0;
+    for (number, streams) in [Some(128), None, Some(3)].into_iter().enumerate() {
+        let name = format!("f{number}").into_bytes();
+        let request = TransferRequest { files: vec![api::Name(name)], streams, ..request() };
+        world.submit(request).await.expect("it is taken");
+        let session = loop {
+            if let ToAgent::Prepare(prepare) = to.hears().await {
+                break prepare.session;
+            }
+        };
+        to.say(&FromAgent::Prepared(Prepared { session, token: "lh1_x".to_owned() })).await;
+        let how = loop {
+            // Others are given less first, and that is to be said.
+            let (session, lease, how) = match from.hears().await {
+                ToAgent::Run(run) => (run.session, run.lease, Some(run.how)),
+                ToAgent::Lease(of) => (of.session, of.lease, None),
+                _ => continue,
+            };
+            let (generation, rate_bps) = (lease.generation, lease.rates[0].rate_bps);
+            from.say(&FromAgent::Acknowledged(Acknowledged { session, generation, accepted: true, rate_bps })).await;
+            if let Some(how) = how {
+                break how;
+            }
+        };
+        let counted = world.on_core(move |core| core.state.sessions[&ledger::SessionId(session)].streams).await;
+        let wished = streams.map_or(0, |streams| u32::from(streams).min(counted));
+        assert_eq!((u32::from(how.streams), u32::from(how.streams_max)), (wished, counted));
+        taken += counted;
+    }
+    assert!(taken <= inventory().streams_max, "{taken} streams");
+}

@@ -25,4 +25,4 @@ mod views;
 pub use crate::core::StartError;
 pub use config::{Config, Overrides};
 pub use replay::{Replayed, replay};
-pub use run::{ADMIN_TOKEN_FILE, ControllerError, run};
+pub use run::{ADMIN_TOKEN_FILE, ControllerError, restore, run};

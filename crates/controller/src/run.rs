@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ledger::{Digest, Event, Role};
@@ -17,9 +17,10 @@ use tokio::sync::{oneshot, watch};
 use crate::applied::Applied;
 use crate::config::{Config, Text};
 use crate::core::app::Face;
-use crate::core::{Core, StartError, queues};
+use crate::core::{Clock, Core, StartError, queues};
 use crate::http::{FaceOptions, Port, token_digest};
 use crate::hub;
+use crate::store::{self, Copied, Place, StoreError};
 
 /// The file of the admin's token.
 pub const ADMIN_TOKEN_FILE: &str = "admin-token";
@@ -85,6 +86,16 @@ struct Ready<'a> {
     address: String,
     admin_token: &'a str,
     fingerprint: String,
+}
+
+/// Brings a backup back, into a store that has nothing in it or a restore that was cut short. Numbers that agents may know of what came
+/// after the backup are not given again.
+///
+/// # Errors
+/// As of [`store::restore`].
+pub fn restore(from: &Path, into: &Place) -> Result<Copied, StoreError> {
+    let restored = (Clock::new().now().0, ledger::encode(&Event::Restored {}));
+    store::restore(from, into, Some(restored))
 }
 
 /// Runs a controller until it is asked to stop.

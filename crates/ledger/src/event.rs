@@ -315,6 +315,9 @@ pub enum Event {
         /// After its first good probe, ms: 1 to [`crate::limits::HOLD_MAX_MS`].
         hold_ms: u64,
     },
+    /// The log before this is that of a backup. What came after the backup is lost, but agents know numbers of it: numbers of sessions and
+    /// of leases go on beyond any that may have been given then.
+    Restored {},
 }
 
 impl Event {
@@ -362,6 +365,7 @@ impl Event {
             Event::KeyExpired { .. } => "key_expired",
             Event::BookingsSet { .. } => "bookings_set",
             Event::LinkHeld { .. } => "link_held",
+            Event::Restored {} => "restored",
         }
     }
 }

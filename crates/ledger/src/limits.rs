@@ -56,6 +56,10 @@ pub const UNFINISHED_MAX: usize = 1_024;
 pub const USAGE_MAX: usize = 8_192;
 /// Generations that an event reserves.
 pub const GENERATION_BLOCK: u64 = 1 << 20;
+/// Numbers of sessions that are passed over at a restore, at least; they go on from the time in ms then, for a controller begins fewer.
+pub const RESTORED_SESSIONS: u64 = 1 << 20;
+/// Generations go on from the time in ms, times this: more than a controller can use.
+pub const RESTORED_GENERATIONS_PER_MS: u64 = 1_000;
 /// While sessions run, usage is logged this often at most, ms.
 pub const USAGE_EACH_MS: u64 = 60_000;
 

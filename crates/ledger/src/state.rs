@@ -154,7 +154,8 @@ impl State {
             | Event::LinkUsable { .. }
             | Event::LinkForgotten { .. }
             | Event::GenerationsReserved { .. }
-            | Event::BookingsSet { .. } => self.take_site(at, event),
+            | Event::BookingsSet { .. }
+            | Event::Restored {} => self.take_site(at, event),
             Event::EnrolmentMade { .. }
             | Event::EnrolmentExpired { .. }
             | Event::Enrolled { .. }

@@ -167,14 +167,17 @@ impl Asked {
     fn run(&self, run: Run) -> Result<(), No> {
         let session = run.session;
         if let Some(driven) = lock(&self.site.sessions).get(&session).cloned() {
+            if driven.is_stopping() {
+                return Err(No::new(Cause::Busy, "a session of this number is ending at this host: ask for another"));
+            }
             // It was asked for before a connection was lost; it goes on.
             let told = driven.offer(run.lease).map_err(|error| No::new(Cause::Other, &error.to_string()))?;
             self.site.say(FromAgent::Acknowledged(told));
             return Ok(());
         }
         if lock(&self.site.outbox).sessions().any(|told| told == session) {
-            // It has ended, and that is about to be told.
-            return Ok(());
+            // What is told of it would be taken for what this one does.
+            return Err(No::new(Cause::Busy, "a session of this number has ended at this host: ask for another"));
         }
         match self.site.decided() {
             Mode::Active => {}

@@ -106,6 +106,11 @@ impl Driven {
         });
     }
 
+    /// Whether it was asked to end.
+    pub(super) fn is_stopping(&self) -> bool {
+        self.stopping.borrow().is_some()
+    }
+
     /// The generation, the rate and whether it is the fall-back. A paused host stands still.
     pub(super) fn in_force(&self, mode: Mode) -> (u64, u64, bool) {
         let clock = lock(&self.clock);

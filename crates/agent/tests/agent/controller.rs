@@ -279,6 +279,36 @@ async fn a_session_ends_at_the_end_that_listens() {
 }
 
 #[tokio::test]
+async fn a_number_is_not_taken_again_while_its_end_is_told() {
+    let mut pair = Pair::new().await;
+    std::fs::write(pair.one.site.path("data/big"), vec![1; 12 << 20]).unwrap();
+    pair.push(1, names(&["big"]), 1_000_000).await;
+    // As of a controller that begins anew with a store of before.
+    let run = |pair: &Pair| {
+        let (here, there) = (pair.one.site.path("data"), pair.other.site.path("data/other"));
+        let token = (pair.to.port(), "lh1_x".to_owned());
+        order((1, Role::Source), (&here, &there), token, names(&["small"]), lease(2, FAST))
+    };
+    pair.from.send(ToAgent::Stop { session: 1 }).await;
+    let again = run(&pair);
+    pair.from.send(again.clone()).await;
+    // In whichever order they come.
+    let (mut refused, mut ended) = (None, None);
+    let both = |message| {
+        match message {
+            FromAgent::Failed(failed) => refused = Some(failed.cause),
+            FromAgent::Ended(told) => ended = told.cause,
+            _ => {}
+        }
+        refused.zip(ended)
+    };
+    assert_eq!(pair.from.until("both", both).await, (Cause::Busy, Cause::Stopped));
+    pair.from.send(again).await;
+    assert_eq!(pair.from.begun(1).await.unwrap_err().cause, Cause::Busy);
+    pair.stop().await;
+}
+
+#[tokio::test]
 async fn nothing_goes_beyond_the_grants() {
     let mut pair = Pair::new().await;
     let (inside, outside) = (pair.one.site.path("data"), pair.one.site.path("in"));

@@ -15,7 +15,8 @@ use std::path::Path;
 
 use super::error::{Result, StoreError};
 use super::log::LogReader;
-use super::rows::{Change, Durable, LogRows, PageRows};
+use super::rows::{Change, Durable, EventRow, LogRows, PageRows};
+use super::sum::Summed;
 use super::verify::check;
 use super::{Frozen, LedgerReader, PageId, Place, Report, Store, open_any};
 
@@ -50,7 +51,7 @@ pub struct Copied {
 /// is of no use.
 pub fn backup(from: &Place, to: &Path) -> Result<Copied> {
     let store = super::beside(from)?;
-    copy(together(&*store)?, &Place::Directory(to.to_owned()))
+    copy(together(&*store)?, &Place::Directory(to.to_owned()), None)
 }
 
 /// Log and file ledger as a crash at one moment would have left them: the log as it was, and the file ledger a little later, while the log
@@ -65,11 +66,12 @@ fn together(store: &dyn Store) -> Result<Frozen> {
     Err(StoreError::Restless { place: store.place().to_owned() })
 }
 
-/// Brings a backup back, into a store that has nothing in it or a restore that was cut short. The backup is checked wholly first.
+/// Brings a backup back, into a store that has nothing in it or a restore that was cut short, and ends its log with an event more, if there
+/// is one: when, and what it is. The backup is checked wholly first.
 ///
 /// # Errors
 /// When something of the backup is damaged (nothing is written then), the store has something in it, or either database refuses.
-pub fn restore(from: &Path, into: &Place) -> Result<Copied> {
+pub fn restore(from: &Path, into: &Place, last: Option<(u64, Vec<u8>)>) -> Result<Copied> {
     if !from.join("log.sqlite").is_file() || !from.join("files.sqlite").is_file() {
         return Err(StoreError::Missing { place: from.display().to_string() });
     }
@@ -81,12 +83,12 @@ pub fn restore(from: &Path, into: &Place) -> Result<Copied> {
     let Report { damaged, .. } = check(log, pages)?;
     match damaged.into_iter().next() {
         Some(damaged) => Err(damaged),
-        None => copy(backup.frozen()?, into),
+        None => copy(backup.frozen()?, into, last),
     }
 }
 
 /// Copies all rows into a new store. Until it has ended the store is marked, so that nobody takes it for whole.
-fn copy(from: Frozen, into: &Place) -> Result<Copied> {
+fn copy(from: Frozen, into: &Place, last: Option<(u64, Vec<u8>)>) -> Result<Copied> {
     let store = open_any(into)?;
     let (mut log, mut pages) = (store.log()?, store.pages()?);
     match log.is_restoring()? {
@@ -99,6 +101,9 @@ fn copy(from: Frozen, into: &Place) -> Result<Copied> {
     let mut copied = Copied::default();
     copy_log(&mut LogReader::over(from.log), &mut *log, &mut copied)?;
     copy_pages(&mut LedgerReader::over(from.pages), &mut *pages, &mut copied)?;
+    if let Some((at_ms, bytes)) = last {
+        log.insert(&[EventRow { number: copied.last + 1, at_ms, sum: 0, bytes }.sealed()])?;
+    }
     log.set_restoring(false)?;
     Ok(copied)
 }

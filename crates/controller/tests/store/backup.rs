@@ -79,7 +79,7 @@ pub(crate) fn a_live_backup_comes_back(world: &mut World) {
         copied.unwrap()
     });
     assert!(copied.last >= 505 && copied.events == copied.last - 100 && copied.snapshots == 2, "{copied:?}");
-    assert_eq!(restore(&to, &back).unwrap(), copied);
+    assert_eq!(restore(&to, &back, None).unwrap(), copied);
     let restored = store::open(&back).unwrap();
     assert_eq!(content(&*restored), content(&*store::open(&Place::Directory(to.clone())).unwrap()));
     let told = copied.last - 500;
@@ -92,16 +92,16 @@ pub(crate) fn a_live_backup_comes_back(world: &mut World) {
     );
     assert_eq!((report.pages, report.files), (copied.pages, 80 + 20 * u64::from(pages)));
     // Neither mixes with what is there.
-    for refused in [restore(&to, &back), backup(&world.place, &to)] {
+    for refused in [restore(&to, &back, None), backup(&world.place, &to)] {
         assert!(matches!(refused, Err(StoreError::NotEmpty { .. } | StoreError::Held { .. })), "{refused:?}");
     }
     drop(restored);
-    assert!(matches!(restore(&to, &back), Err(StoreError::NotEmpty { .. })));
-    let nowhere = restore(&world.path("nowhere"), &Place::Directory(world.path("x"))).unwrap_err();
+    assert!(matches!(restore(&to, &back, None), Err(StoreError::NotEmpty { .. })));
+    let nowhere = restore(&world.path("nowhere"), &Place::Directory(world.path("x")), None).unwrap_err();
     assert!(matches!(nowhere, StoreError::Missing { .. }) && !world.path("x").exists(), "{}", chain(&nowhere));
     // And into the database of the suite: over what is there it is refused.
     world.store = None;
-    assert!(matches!(restore(&to, &world.place), Err(StoreError::NotEmpty { .. })));
+    assert!(matches!(restore(&to, &world.place, None), Err(StoreError::NotEmpty { .. })));
 }
 
 fn last(world: &World) -> u64 {
@@ -119,7 +119,7 @@ pub(crate) fn cut_short(world: &mut World) {
     world.store = None;
     let refused = store::open(&world.place).err().expect("it is half");
     assert!(matches!(refused, StoreError::Restoring { .. }), "{}", chain(&refused));
-    restore(&to, &world.place).unwrap();
+    restore(&to, &world.place, None).unwrap();
     let restored = store::open(&world.place).unwrap();
     assert_eq!(content(&*restored), content(source.store()));
     // And the ledger works.

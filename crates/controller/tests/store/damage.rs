@@ -96,7 +96,7 @@ fn no_flipped_byte_goes_unseen() {
             Err(_) => seen += 1,
         }
         let back = world.path(&format!("back {at}"));
-        if restore(&to, &Place::Directory(back.clone())).is_ok() {
+        if restore(&to, &Place::Directory(back.clone()), None).is_ok() {
             assert_eq!(texts(&Place::Directory(back.clone())).unwrap(), original, "byte {at}");
         } else {
             assert!(!back.join("log.sqlite").exists(), "nothing is written before all is checked");

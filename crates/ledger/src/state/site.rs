@@ -1,9 +1,12 @@
 //! The fold of what is around: network, shares, bookings, endpoints, API tokens, limits, links, generations.
 
 use crate::cause::doubled;
-use crate::limits::{ENDPOINTS_MAX, FILE_TEXT_MAX, HOLD_MAX_MS, HOLD_MS, LIMITS_MAX, LINKS_MAX, TOKENS_MAX};
+use crate::limits::{
+    ENDPOINTS_MAX, FILE_TEXT_MAX, GENERATION_BLOCK, HOLD_MAX_MS, HOLD_MS, LIMITS_MAX, LINKS_MAX,
+    RESTORED_GENERATIONS_PER_MS, RESTORED_SESSIONS, TOKENS_MAX,
+};
 use crate::reason::cut;
-use crate::{ApiToken, Event, LinkTrouble, Moment, State};
+use crate::{ApiToken, Event, LinkTrouble, Moment, SessionId, State};
 
 use super::{Fit, need};
 
@@ -61,6 +64,13 @@ impl State {
             Event::GenerationsReserved { below } => {
                 need(*below > self.generations_below, || format!("{} were reserved before", self.generations_below))?;
                 self.generations_below = *below;
+            }
+            Event::Restored {} => {
+                // Numbers that go by the time are beyond those of each earlier restore of the same backup, too.
+                let session = self.next_session.0.saturating_add(RESTORED_SESSIONS).max(at.0);
+                self.next_session = SessionId(session);
+                let below = self.generations_below.saturating_add(GENERATION_BLOCK);
+                self.generations_below = below.max(at.0.saturating_mul(RESTORED_GENERATIONS_PER_MS));
             }
             other => unreachable!("{} is folded elsewhere", other.kind()),
         }

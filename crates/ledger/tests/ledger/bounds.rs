@@ -98,6 +98,7 @@ fn encodings_stay() {
         (Event::GenerationsReserved { below: 300 }, &[1, 19, 0xac, 0x02]),
         (Event::Woken { transfer: TransferId(3), leg: Some(2) }, &[1, 30, 3, 1, 2]),
         (Event::KeyExpired { by: "b".into(), key: "k".into() }, &[1, 37, 1, b'b', 1, b'k']),
+        (Event::Restored {}, &[1, 40]),
         (lifted(Resource::Host("h".into())), &[1, 14, 2, 1, b'h']),
         (lifted(Resource::Way { link: "l".into(), forward: true }), &[1, 14, 3, 1, b'l', 1]),
         (lifted(Resource::Class("c".into())), &[1, 14, 4, 1, b'c']),
@@ -109,6 +110,26 @@ fn encodings_stay() {
     assert!(matches!(decode(&[]), Err(DecodeError::Empty { .. })));
     assert!(matches!(decode(&[2, 0]), Err(DecodeError::Version { version: 2, known: 1, .. })));
     assert!(matches!(decode(&[1, 7, 1, b'h', 0]), Err(DecodeError::Damaged { .. })));
+}
+
+#[test]
+fn after_a_restore_no_number_is_given_again() {
+    let backup = World::new(1, 2).state;
+    let block = limits::GENERATION_BLOCK;
+    let (mut given, mut below) = (backup.next_session, backup.generations_below);
+    // The same backup, twice: each time what was given since the last is lost.
+    for day in 1..=2 {
+        let mut state = backup.clone();
+        state.apply(BEGIN.after_ms(day * 86_400_000), &Event::Restored {}).expect("it may be at any time");
+        assert!(state.next_session > given && state.generations_below > below, "day {day}");
+        // A session in each ms of a day, and a thousand leases.
+        given = ledger::SessionId(state.next_session.0 + 86_399_999);
+        below = state.generations_below + 86_399_999_000 - block;
+    }
+    // A clock that stands at its begin is no reason to go back.
+    let mut state = backup.clone();
+    state.apply(Moment(0), &Event::Restored {}).expect("it may be at any time");
+    assert!(state.next_session > backup.next_session && state.generations_below > backup.generations_below);
 }
 
 #[test]

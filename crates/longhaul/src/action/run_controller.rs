@@ -93,7 +93,8 @@ impl RunController {
                 print(told(&copied, &to.display().to_string()))?;
             }
             RunController::Restore(place, from) => {
-                let copied = store::restore(&from, &place).with_context(|| format!("restoring {}", from.display()))?;
+                let copied =
+                    controller::restore(&from, &place).with_context(|| format!("restoring {}", from.display()))?;
                 print(told(&copied, &place.to_string()))?;
             }
             RunController::Replay { place, verify, json } => return replay(&place, verify, json),

@@ -112,6 +112,23 @@ async fn a_token_that_was_forgotten_is_no_refusal_for_good() {
     assert!(!shown.reason.contains("not tried again"), "{}", shown.reason);
 }
 
+#[tokio::test]
+async fn a_restored_controller_gives_no_number_again() {
+    let world = World::set_up().await;
+    let (_from, mut to) = (world.agent("a1", 1).await, world.agent("b1", 2).await);
+    let (backup, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let (backup, place) = (backup.path().join("b"), Place::Directory(other.path().join("store")));
+    crate::store::backup(&Place::Directory(world.directory.path().join("store")), &backup).expect("it is copied");
+    // What comes after the backup is lost, but its agents know it.
+    world.submit(some_files()).await.expect("it is taken");
+    let session = asked_to_prepare(&mut to).await.session;
+    let generation = world.on_core(|core| core.state.generations_below).await;
+    crate::restore(&backup, &place).expect("it is brought back");
+    let again = World::at(other);
+    let next = again.on_core(|core| (core.state.next_session.0, core.generations.0)).await;
+    assert!(next.0 > session && next.1 >= generation, "{next:?}, and {session}, {generation} were given");
+}
+
 /// What a session may be sending, and whether it is there: what only the core knows.
 async fn holds(world: &World, session: u64) -> Option<u64> {
     let look = move |core: &mut Core| {

@@ -14,6 +14,7 @@ macro_rules! the_same {
         pub(crate) fn shown(known: ledger::Cause) -> api::agent::Cause {
             match known {
                 $(ledger::Cause::$cause => api::agent::Cause::$cause,)*
+                ledger::Cause::GaveWay => api::agent::Cause::Stopped,
             }
         }
     };

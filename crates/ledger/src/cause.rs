@@ -39,6 +39,8 @@ pub enum Cause {
     Stopped,
     /// Anything else.
     Other,
+    /// It was stopped for work with a better claim to its place.
+    GaveWay,
 }
 
 /// What is done about a cause.
@@ -67,7 +69,7 @@ pub enum Verdict {
 
 impl Cause {
     /// All of them.
-    pub const ALL: [Cause; 14] = [
+    pub const ALL: [Cause; 15] = [
         Cause::NotGranted,
         Cause::NotFound,
         Cause::Permission,
@@ -82,6 +84,7 @@ impl Cause {
         Cause::Leaving,
         Cause::Stopped,
         Cause::Other,
+        Cause::GaveWay,
     ];
 
     /// What is done about it.
@@ -92,7 +95,7 @@ impl Cause {
             Cause::Changed | Cause::Corrupt => Remedy::Files,
             Cause::NoSpace => Remedy::Room,
             Cause::NotGranted | Cause::NotFound | Cause::Permission | Cause::Exists | Cause::Refused => Remedy::Nothing,
-            Cause::Stopped => Remedy::Meant,
+            Cause::Stopped | Cause::GaveWay => Remedy::Meant,
         }
     }
 
@@ -120,6 +123,7 @@ impl Cause {
             Cause::Leaving => "the host drains, is paused or stops",
             Cause::Stopped => "it was stopped as asked",
             Cause::Other => "it failed",
+            Cause::GaveWay => "it gave its place to work with a better claim",
         }
     }
 
@@ -141,6 +145,7 @@ impl Cause {
             Cause::Leaving => "wait, or resume the host",
             Cause::Stopped => "resume the transfer",
             Cause::Other => "look at the log of the agent",
+            Cause::GaveWay => "wait, or let the agents have more sessions",
         }
     }
 }
@@ -191,7 +196,7 @@ mod tests {
     fn every_remedy_ends_but_for_what_was_meant() {
         for cause in Cause::ALL {
             let spent = cause.remedy().is_spent(1_000, Moment(0), Moment(ROOM_WAIT_MAX_MS));
-            assert_eq!(spent, cause != Cause::Stopped, "{cause:?}");
+            assert_eq!(spent, cause.remedy() != Remedy::Meant, "{cause:?}");
             assert!(!cause.words().is_empty() && !cause.way_out().is_empty());
         }
         assert!(!Remedy::Again.is_spent(ATTEMPTS_MAX - 1, Moment(0), Moment(u64::MAX)));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Moment, SessionId, TransferId};
+use crate::{Cause, Moment, SessionId, TransferId};
 
 /// What is known now, beside the state. None of it is lost with a crash that the agents do not tell again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,10 +46,20 @@ pub struct SessionSeen {
     pub heard: Moment,
     /// When it was asked to stop; `None` if it was not, or one of its agents came or went since: it is asked again then.
     pub stopping: Option<Moment>,
+    /// It was asked to for work with a better claim to its place.
+    pub gives_way: bool,
     /// File bytes in place or equal since it began.
     pub bytes_done: u64,
     /// Measured of late, b/s of file bytes.
     pub goodput_bps: u64,
+}
+
+impl SessionSeen {
+    /// What the end counts as of a session of which its agent says that cause.
+    #[must_use]
+    pub fn end(&self, said: Cause) -> Cause {
+        if self.gives_way && said == Cause::Stopped { Cause::GaveWay } else { said }
+    }
 }
 
 impl GrantSeen {

@@ -174,7 +174,9 @@ impl Core {
     /// A driver says that a session is over.
     pub(super) fn ended(&mut self, id: SessionId, ended: Ended) {
         let known = crate::cause::known;
-        let cause = ended.cause.map(|said| if self.forgot_token(id, said) { Cause::Leaving } else { known(said) });
+        let seen = self.seen.sessions.get(&id).copied().unwrap_or_default();
+        let cause =
+            ended.cause.map(|said| if self.forgot_token(id, said) { Cause::Leaving } else { seen.end(known(said)) });
         let outcome = SessionOutcome {
             cause,
             host: None,

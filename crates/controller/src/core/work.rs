@@ -173,11 +173,15 @@ impl Core {
     fn stop(&mut self, session: SessionId, reason: &Reason) {
         let now = self.now();
         tracing::debug!(%session, %reason, "a session is asked to stop");
-        self.seen.sessions.entry(session).or_default().stopping = Some(now);
+        let seen = self.seen.sessions.entry(session).or_default();
+        (seen.stopping, seen.gives_way) = (Some(now), reason.what == What::GivesWay);
         let is_running = self.live.get(&session).is_some_and(|live| live.step == Step::Running);
         if !is_running {
-            let is_lost = reason.what == What::AgentLost;
-            let cause = if is_lost { ledger::Cause::Network } else { ledger::Cause::Stopped };
+            let cause = match reason.what {
+                What::AgentLost => ledger::Cause::Network,
+                What::GivesWay => ledger::Cause::GaveWay,
+                _ => ledger::Cause::Stopped,
+            };
             return self.end_session(session, Some(cause), reason.to_string(), None);
         }
         let Some(of) = self.state.sessions.get(&session) else { return };

@@ -142,7 +142,7 @@ impl State {
         let goes_on = transfer_goes_on && leg.given_up.is_none();
         if let Some(cause) = why_failed(&session, outcome, leg) {
             // An agent that stops what nobody asked it to stop fails, or it would be asked for ever.
-            let cause = if cause.remedy() == Remedy::Meant && !meant { Cause::Other } else { cause };
+            let cause = if cause == Cause::Stopped && !meant { Cause::Other } else { cause };
             leg.session_failed(at, &session, outcome, cause, sources);
             let host = outcome.host.as_ref().filter(|host| session.is_at(host));
             if let Some(host) = host.filter(|_| cause.of_host()) {

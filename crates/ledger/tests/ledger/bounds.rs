@@ -93,7 +93,7 @@ proptest! {
 #[test]
 fn encodings_stay() {
     let lifted = |resource| Event::LimitLifted { resource };
-    let events: [(Event, &[u8]); 7] = [
+    let events: [(Event, &[u8]); 8] = [
         (Event::AgentBack { host: "h".into() }, &[1, 7, 1, b'h']),
         (Event::GenerationsReserved { below: 300 }, &[1, 19, 0xac, 0x02]),
         (Event::Woken { transfer: TransferId(3), leg: Some(2) }, &[1, 30, 3, 1, 2]),

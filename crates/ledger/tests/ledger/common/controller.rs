@@ -39,7 +39,7 @@ impl World {
             }
             for action in actions {
                 assert!(!action.reason.to_string().is_empty());
-                self.carry_out(action.what)?;
+                self.carry_out(action.what, action.reason.what)?;
             }
         }
         panic!("there is always something to do at {}", self.now);
@@ -212,8 +212,9 @@ impl World {
                 self.append(&Event::FilesSettled { session: id, settled })
             }
             Report::Ended { session, cause, host, bytes } => {
+                let seen = self.seen.sessions.get(session).copied().unwrap_or_default();
                 let outcome = Outcome {
-                    cause: *cause,
+                    cause: cause.map(|said| seen.end(said)),
                     host: host.clone(),
                     text: String::new(),
                     bytes_done: *bytes,
@@ -277,7 +278,7 @@ impl World {
         Page { files: sizes.len() as u32, bytes: sizes.iter().sum() }
     }
 
-    fn carry_out(&mut self, what: Do) -> Run {
+    fn carry_out(&mut self, what: Do, why: ledger::What) -> Run {
         match what {
             Do::Record(event @ Event::SessionEnded { .. }) => self.end(event),
             Do::Record(event) => self.append(&event),
@@ -290,7 +291,7 @@ impl World {
             Do::Stop { session } => {
                 let seen =
                     self.seen.sessions.entry(session).or_insert(SessionSeen { heard: self.now, ..Default::default() });
-                seen.stopping = Some(self.now);
+                (seen.stopping, seen.gives_way) = (Some(self.now), why == ledger::What::GivesWay);
                 let of = &self.state.sessions[&session];
                 let other = if of.driver == End::Source { &of.to } else { &of.from };
                 let (hears, meant) = (self.seen.agents.contains_key(other), self.state.may_be_stopped(of));

@@ -12,6 +12,7 @@ pub mod bottleneck;
 pub mod calendar;
 pub mod certificate;
 pub mod difference;
+pub mod estimate;
 pub mod explain;
 pub mod graph;
 pub mod mark;

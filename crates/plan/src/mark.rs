@@ -4,8 +4,13 @@
 //! margin, least, most)`. It falls at once and rises slowly, so that traffic that comes back soon finds its room. An estimate
 //! that is out of date counts as the worst: the mark falls to its least. Where the mark is, and since when, is a state that the caller keeps
 //! and gives again.
+//!
+//! Of the estimate the low end counts. What lies between it and the high end may be our own, not yet told by those who sent it: were that
+//! taken for traffic at large, each session that begins would push its own mark down. The margin is there for the rest.
 
 use std::time::Duration;
+
+use crate::estimate::Estimate;
 
 /// A share of all, in parts per million.
 pub const ALL_PPM: u32 = 1_000_000;
@@ -38,15 +43,6 @@ pub struct Flexible {
     pub most: u64,
 }
 
-/// How much traffic at large there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Estimate {
-    /// In b/s.
-    pub at_large: u64,
-    /// Whether it is still good.
-    pub is_valid: bool,
-}
-
 /// Where a flexible mark was, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
@@ -57,8 +53,8 @@ pub struct State {
 }
 
 impl Mark {
-    /// Where the mark is now, in b/s: for a capacity in b/s, an estimate of traffic at large (none is one of nothing) and where it was, if
-    /// it was anywhere.
+    /// Where the mark is now, in b/s: for a capacity in b/s, an estimate of traffic at large in b/s (none is one of nothing) and where it was,
+    /// if it was anywhere.
     #[must_use]
     pub fn now(&self, capacity: u64, estimate: Option<Estimate>, last: Option<State>) -> u64 {
         match self {
@@ -73,8 +69,8 @@ impl Flexible {
     fn now(&self, capacity: u64, estimate: Option<Estimate>, last: Option<State>) -> u64 {
         let at_large = match estimate {
             None => 0,
-            Some(Estimate { is_valid: false, .. }) => u64::MAX,
-            Some(Estimate { at_large, .. }) => at_large,
+            Some(estimate) if !estimate.is_valid() => u64::MAX,
+            Some(estimate) => estimate.low,
         };
         let free = share_of(capacity, self.share_ppm).saturating_sub(at_large).saturating_sub(self.margin);
         let due = free.min(self.most).max(self.least);
@@ -108,10 +104,8 @@ mod tests {
 
     #[test]
     fn it_leaves_room_for_traffic_at_large() {
-        let with = |at_large: u64| {
-            flexible().now(100 * GIGABIT, Some(Estimate { at_large: at_large * GIGABIT, is_valid: true }), None)
-                / GIGABIT
-        };
+        let with =
+            |at_large: u64| flexible().now(100 * GIGABIT, Some(Estimate::exact(at_large * GIGABIT)), None) / GIGABIT;
         assert_eq!([with(0), with(40), with(80), with(1000)], [60, 49, 9, 5]);
         assert_eq!(flexible().now(50 * GIGABIT, None, None), 44 * GIGABIT);
         assert_eq!(flexible().now(u64::MAX, None, None), 60 * GIGABIT);
@@ -121,7 +115,7 @@ mod tests {
     fn it_falls_at_once_and_rises_slowly() {
         let from =
             |mark: u64, seconds: u64| Some(State { mark: mark * GIGABIT, elapsed: Duration::from_secs(seconds) });
-        let estimate = |at_large: u64| Some(Estimate { at_large: at_large * GIGABIT, is_valid: true });
+        let estimate = |at_large: u64| Some(Estimate::exact(at_large * GIGABIT));
         let now = |at_large, last| flexible().now(100 * GIGABIT, estimate(at_large), last) / GIGABIT;
         assert_eq!(now(80, from(49, 0)), 9);
         assert_eq!(
@@ -132,7 +126,7 @@ mod tests {
 
     #[test]
     fn an_old_estimate_is_the_worst() {
-        let old = Some(Estimate { at_large: 0, is_valid: false });
+        let old = Some(Estimate::expired());
         assert_eq!(flexible().now(100 * GIGABIT, old, None), 5 * GIGABIT);
         assert_eq!(Mark::Rate(7).now(GIGABIT, old, None), 7);
         assert_eq!(Mark::Share(250_000).now(GIGABIT, old, None), GIGABIT / 4);

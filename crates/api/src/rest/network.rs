@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Assurance, Check, HOSTS_MAX, LIMIT_SECONDS_MAX, NAME_MAX, SAMPLES_MAX, Time, Wrong, checked_agent, checked_name,
-    checked_seconds, checked_text,
+    Assurance, Check, Estimate, HOSTS_MAX, LIMIT_SECONDS_MAX, NAME_MAX, SAMPLES_MAX, Time, Wrong, checked_agent,
+    checked_name, checked_seconds, checked_text,
 };
 use crate::Name;
 
@@ -43,6 +43,10 @@ pub struct Link {
     /// Who counted, as it calls itself, or `agent HOST interface NAME`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_by: Option<String>,
+    /// Of that what is not Longhaul's, b/s of IP packets: flexible marks follow the low end, as what is above it may be what a session did
+    /// that has not told it yet. It counts for 180 s; not there before it is known what Longhaul's own did meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_large_bps: Option<Estimate>,
     /// Whether it works.
     pub state: LinkState,
     /// Why it is in this state, in words.

@@ -350,7 +350,7 @@ impl Core {
             let granted = grants.map(|grant| grant.rate_bps).try_fold(0, |most: u64, rate| Some(most.max(rate?)));
             inventory.rate_bps.into_iter().chain(granted.filter(|rate| *rate > 0)).min()
         };
-        let bounds = [of_host(&session.from), of_host(&session.to), live.demand.most_bps()];
+        let bounds = [of_host(&session.from), of_host(&session.to), live.demand.estimate().map(|could| could.high)];
         bounds.into_iter().flatten().min()
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use api::rest::{self, LinkState, Problem};
 use ledger::rates::{Hold, Left};
@@ -9,6 +10,7 @@ use ledger::{LinkTrouble, Resource};
 use model::network::{LinkIndex, Network};
 use model::scenario::Way;
 use model::shares::Mark;
+use plan::estimate::Estimate;
 use units::Utc;
 
 use super::load::{by_way, of_way};
@@ -135,10 +137,17 @@ fn shown(
         total_bps: counted.map(|counted| counted.rate_bps),
         total_age_seconds: counted.map(|counted| counted.age.as_secs()),
         counted_by: counted.map(|counted| counted.source.to_owned()),
+        at_large_bps: counted.and_then(|counted| at_large(counted.at_large?, counted.age)),
         state,
         reason,
         until,
     }
+}
+
+/// What is at large, as the planner takes it.
+fn at_large(Estimate { value, low, high, .. }: Estimate, age: Duration) -> Option<rest::Estimate> {
+    let age_ms = u64::try_from(age.as_millis()).ok()?;
+    Some(rest::Estimate { value, low, high, age_ms })
 }
 
 /// What says how far all of Longhaul together may fill a direction.

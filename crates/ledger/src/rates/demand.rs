@@ -5,7 +5,12 @@
 //! first look, at 150 %. One that uses that up for two seconds asks for 2, 4, 16, 256 times as much in turn, each second, until nothing bounds it: what
 //! stood still for a while on a fast path is there again within some seconds.
 //!
+//! The planner takes it as an [`Estimate`]: what the session did, and as its high end what it is given. It is learnt anew each second, so it does
+//! not expire before the session does.
+//!
 //! What the session says limits it is not asked: one whose socket buffers fill says that it is its rate.
+
+use plan::estimate::Estimate;
 
 /// For so long after a first second below its rate a session must stay there, in ms: two more reports, which come each second, more or less.
 const LEAVES_AFTER: u64 = 1_700;
@@ -46,6 +51,8 @@ pub struct Measured {
 /// What a session asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
+    /// The most that it did in a second when that was less than its rate, b/s of IP packets.
+    did_bps: u64,
     /// `None` if nothing bounds it.
     most_bps: Option<u64>,
     /// Since when it leaves something, and the most that it did in a second after that.
@@ -61,13 +68,14 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// What it could use at most, b/s of IP packets.
+    /// What it could use, b/s of IP packets, if it is not all that it may get: the high end is what is planned for it.
     #[must_use]
-    pub fn most_bps(&self) -> Option<u64> {
-        self.most_bps
+    pub fn estimate(&self) -> Option<Estimate> {
+        let (did, high) = (self.did_bps, self.most_bps?);
+        Some(Estimate { value: did, low: did, high, expires: None })
     }
 
-    /// Learns; true if [`Demand::most_bps`] changed.
+    /// Learns; true if [`Demand::estimate`] changed.
     pub fn learn(&mut self, now: Measured) -> bool {
         let before = self.most_bps;
         let rose = is_less(self.set_bps, KEPT_PERCENT, now.set_bps);
@@ -105,7 +113,8 @@ impl Demand {
         let (after, percent) = if falls { (FALLS_AFTER, FALL_ROOM_PERCENT) } else { (LEAVES_AFTER, ROOM_PERCENT) };
         if now.at.saturating_sub(since) >= after {
             let room = (u128::from(best) * u128::from(percent) / 100).min(u128::from(u64::MAX)) as u64;
-            *self = Demand { most_bps: Some(room.max(LEAST_BPS)), set_bps: self.set_bps, ..Demand::default() };
+            let most_bps = Some(room.max(LEAST_BPS));
+            *self = Demand { did_bps: best, most_bps, set_bps: self.set_bps, ..Demand::default() };
         }
     }
 }
@@ -121,6 +130,10 @@ mod tests {
 
     const G: u64 = 1_000_000_000;
 
+    fn most(demand: &Demand) -> Option<u64> {
+        demand.estimate().map(|estimate| estimate.high)
+    }
+
     /// Seconds with a set rate, of which the session can use so much.
     fn run(demand: &mut Demand, from: u64, seconds: u64, set: impl Fn(&Demand) -> u64, can: u64) -> u64 {
         for second in 0..seconds {
@@ -133,18 +146,18 @@ mod tests {
     #[test]
     fn what_a_slow_disk_leaves_is_given_away_and_asked_for_again() {
         let mut demand = Demand::default();
-        let granted = |demand: &Demand| demand.most_bps().map_or(10 * G, |most| most.min(10 * G));
+        let granted = |demand: &Demand| most(demand).map_or(10 * G, |most| most.min(10 * G));
         let at = run(&mut demand, 0, 3, granted, 2 * G);
-        assert_eq!(demand.most_bps(), None, "it begins, and two seconds are no pattern");
+        assert_eq!(most(&demand), None, "it begins, and two seconds are no pattern");
         let at = run(&mut demand, at, 1, granted, 2 * G);
-        assert_eq!(demand.most_bps(), Some(2 * G * 12 / 10));
+        assert_eq!(most(&demand), Some(2 * G * 12 / 10));
         // It stays there while the disk is slow.
         let at = run(&mut demand, at, 20, granted, 2 * G);
-        assert_eq!(demand.most_bps(), Some(2 * G * 12 / 10));
+        assert_eq!(most(&demand), Some(2 * G * 12 / 10));
         // A second in which it catches up is none in which it can do more.
         let at = run(&mut demand, at, 1, granted, 100 * G);
         let at = run(&mut demand, at, 3, granted, 2 * G);
-        assert_eq!(demand.most_bps(), Some(2 * G * 12 / 10));
+        assert_eq!(most(&demand), Some(2 * G * 12 / 10));
         run(&mut demand, at, 7, granted, 100 * G);
         assert_eq!(granted(&demand), 10 * G, "the disk is fast again");
     }
@@ -153,10 +166,10 @@ mod tests {
     fn a_sudden_fall_is_learnt_in_its_second_second() {
         let mut demand = Demand::default();
         for (second, rate_bps) in [(0, G), (1, 8 * G / 10), (2, G / 3)] {
-            assert_eq!(demand.most_bps(), None);
+            assert_eq!(most(&demand), None);
             demand.learn(Measured { at: second * 1000, set_bps: G, rate_bps });
         }
-        assert_eq!(demand.most_bps(), Some(G / 3 * 3 / 2), "not of the second in which it fell");
+        assert_eq!(most(&demand), Some(G / 3 * 3 / 2), "not of the second in which it fell");
     }
 
     #[test]
@@ -166,31 +179,31 @@ mod tests {
             let set_bps = G << second;
             demand.learn(Measured { at: second * 1000, set_bps, rate_bps: set_bps / 2 });
         }
-        assert_eq!(demand.most_bps(), None);
+        assert_eq!(most(&demand), None);
     }
 
     #[test]
     fn a_bound_is_raised_though_the_rate_rises_and_falls_each_other_second() {
         let mut demand = Demand::default();
         let at = run(&mut demand, 0, 6, |_| G, G / 2);
-        assert_eq!(demand.most_bps(), Some(G * 6 / 10), "half of it with room");
+        assert_eq!(most(&demand), Some(G * 6 / 10), "half of it with room");
         // A limit that alternates: two seconds low, and two up to the bound, of which the first has the rate only at its end.
         for round in 0..4 {
-            let up = demand.most_bps().map_or(G, |most| most.min(G));
+            let up = most(&demand).map_or(G, |most| most.min(G));
             for (second, set_bps, rate_bps) in [(0, G / 4, G / 4), (1, G / 4, G / 4), (2, up, up * 7 / 10), (3, up, up)]
             {
                 demand.learn(Measured { at: (at + round * 4 + second) * 1000, set_bps, rate_bps });
             }
         }
-        assert!(demand.most_bps().is_none_or(|most| most > G), "{demand:?}");
+        assert!(most(&demand).is_none_or(|most| most > G), "{demand:?}");
     }
 
     #[test]
     fn one_that_stood_still_on_a_fast_path_is_soon_there_again() {
         let mut demand = Demand::default();
-        let granted = |demand: &Demand| demand.most_bps().map_or(100 * G, |most| most.min(100 * G));
+        let granted = |demand: &Demand| most(demand).map_or(100 * G, |most| most.min(100 * G));
         let at = run(&mut demand, 0, 6, granted, 0);
-        assert_eq!(demand.most_bps(), Some(LEAST_BPS));
+        assert_eq!(most(&demand), Some(LEAST_BPS));
         run(&mut demand, at, 10, granted, 200 * G);
         assert_eq!(granted(&demand), 100 * G);
     }
@@ -199,6 +212,6 @@ mod tests {
     fn a_low_share_is_no_low_demand() {
         let mut demand = Demand::default();
         run(&mut demand, 0, 60, |_| G, 100 * G);
-        assert_eq!(demand.most_bps(), None);
+        assert_eq!(most(&demand), None);
     }
 }

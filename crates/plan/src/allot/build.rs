@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::network::{LinkIndex, Network};
 use model::scenario::Way;
 use model::shares::{Flow, Mark, Most, Paths as Asked, Shares, Split, share_of};
+use units::Rate;
 
 use super::demand::{self, Weights};
 use super::{AllotError, Of, Resource, Setup, Snapshot, USES_MAX};
+use crate::estimate::Estimate;
 use crate::graph::{EdgeId, Graph, NodeId};
 use crate::mark;
 use crate::paths::{Path, Paths};
@@ -218,8 +220,9 @@ fn filled(most: Most, rate: u64, shares: &Shares) -> u64 {
         Most::Share(ppm) => return mark::Mark::Share(ppm).now(rate, None, None),
         Most::Flexible(flexible) => flexible,
     };
-    let is_valid = flexible.expires.zip(shares.now).is_none_or(|(expires, now)| now < expires);
-    let estimate = flexible.at_large.map(|at_large| mark::Estimate { at_large: at_large.bps(), is_valid });
+    let is_old = flexible.expires.zip(shares.now).is_some_and(|(expires, now)| now >= expires);
+    let known = |at_large: Rate| if is_old { Estimate::expired() } else { Estimate::exact(at_large.bps()) };
+    let estimate = flexible.at_large.map(known);
     let elapsed = demand::since(shares, flexible.as_of);
     let last = flexible.now.map(|now| mark::State { mark: now.bps(), elapsed });
     let of = mark::Flexible {

@@ -214,8 +214,10 @@ fn link(core: &mut Core, id: &str) -> Answer<Facts> {
     }
     if let (Some(total), Some(age), Some(by)) = (link.total_bps, link.total_age_seconds, &link.counted_by) {
         told.text += &format!("; all traffic is {}, as `{by}` counted {age} s ago", views::rate(total));
-        let known = core.desk.counting.samples.newest(id).and_then(|newest| newest.at_large_bps);
-        let rate_bps = known.unwrap_or_else(|| total.saturating_sub(link.measured_bps));
+        if let Some(at_large) = link.at_large_bps {
+            told.text += &format!(", of it {} to {} at large", views::rate(at_large.low), views::rate(at_large.high));
+        }
+        let rate_bps = link.at_large_bps.map_or(total.saturating_sub(link.measured_bps), |at_large| at_large.value);
         let assurance = Assurance::Estimate;
         told.holders.push(Holder { holder: "at-large".to_owned(), class: None, rate_bps, assurance });
         told.holders.sort_by_key(|holder| std::cmp::Reverse(holder.rate_bps));

@@ -2,6 +2,7 @@
 //!
 //! All traffic less what Longhaul's own sessions did meanwhile is the estimate of traffic at large. What these did is known a little later
 //! ([`KNOWN_AFTER`]), so each rate waits for that: else a session that begins would be traffic at large at first, and have its own mark fall.
+//! When exactly they did it is not known ([`TOLD_WITHIN`]): the least and the most that they did about then make the ends of the estimate.
 //! Where several sources count the same direction, the one by which most is at large counts. After [`GOOD`] a sample counts no more: a
 //! flexible mark that nobody counts for any more falls to its least, after a restart too.
 
@@ -9,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use model::shares::Flexible;
-use plan::mark;
+use plan::{estimate::Estimate, mark};
 use tokio::time::Instant;
 
 /// Directions of links of which samples are kept.
@@ -68,8 +69,8 @@ struct Sample {
     own: Option<(Instant, Done)>,
     /// What they did in the mean until then, b/s, and until moments shortly before.
     means: VecDeque<(Instant, u64)>,
-    /// Of all traffic what is not ours, b/s; `None` until it is known.
-    at_large_bps: Option<u64>,
+    /// Of all traffic what is not ours, b/s: value, low and high; `None` until it is known.
+    at_large: Option<[u64; 3]>,
     /// To what our part of it is held by whoever counts, b/s.
     enforced_bps: Option<u64>,
 }
@@ -80,7 +81,7 @@ pub(crate) struct Newest<'a> {
     /// b/s of IP packets.
     pub(crate) rate_bps: u64,
     /// Of a little before what was not ours, b/s; `None` until it is known.
-    pub(crate) at_large_bps: Option<u64>,
+    pub(crate) at_large: Option<Estimate>,
     /// How old it is.
     pub(crate) age: Duration,
     /// Who counted.
@@ -119,14 +120,14 @@ impl CounterSamples {
         let counted = || rate_of(last.as_ref()?, total_bytes?, at, clock);
         let rate_bps = rate_bps.or_else(counted);
         let recent = last.filter(|last| at.saturating_duration_since(last.at) <= GOOD);
-        let (mut waiting, own, means, at_large_bps) =
-            recent.map(|last| (last.waiting, last.own, last.means, last.at_large_bps)).unwrap_or_default();
+        let (mut waiting, own, means, at_large) =
+            recent.map(|last| (last.waiting, last.own, last.means, last.at_large)).unwrap_or_default();
         waiting.extend(rate_bps.map(|rate| (at + KNOWN_AFTER, rate)));
         while waiting.len() > WAITING_MAX {
             waiting.pop_front();
         }
         let source = source.to_owned();
-        of.push(Sample { source, at, clock, total_bytes, rate_bps, waiting, own, means, at_large_bps, enforced_bps });
+        of.push(Sample { source, at, clock, total_bytes, rate_bps, waiting, own, means, at_large, enforced_bps });
         Ok(())
     }
 
@@ -172,7 +173,7 @@ impl CounterSamples {
     /// The one of a direction that counts, and its rate: that by which most is at large.
     fn that_counts(&self, way: &str, now: Instant) -> Option<(&Sample, u64)> {
         let rated = self.good(way, now).filter_map(|sample| Some((sample, sample.rate_bps?)));
-        rated.max_by_key(|(sample, rate)| (sample.at_large_bps, *rate))
+        rated.max_by_key(|(sample, rate)| (sample.at_large.map(|[_, low, _]| low), *rate))
     }
 
     /// All traffic on a direction of a link; `None` if nobody counted it of late.
@@ -180,7 +181,7 @@ impl CounterSamples {
         let now = Instant::now();
         let (sample, rate_bps) = self.that_counts(way, now)?;
         let (age, source) = (now.saturating_duration_since(sample.at), sample.source.as_str());
-        Some(Newest { rate_bps, at_large_bps: sample.at_large_bps, age, source })
+        Some(Newest { rate_bps, at_large: sample.estimate(now), age, source })
     }
 
     /// Directions of links that somebody counted on, of late or before.
@@ -205,15 +206,17 @@ impl CounterSamples {
     }
 
     /// Traffic at large on all of these together, b/s; `None` if one of them is not counted.
-    fn at_large(&self, ways: &[String], now: Instant) -> Option<u64> {
-        let of = |way: &String| self.good(way, now).filter_map(|sample| sample.at_large_bps).max();
-        ways.iter().try_fold(0_u64, |sum, way| Some(sum.saturating_add(of(way)?)))
+    fn at_large(&self, ways: &[String], now: Instant) -> Option<Estimate> {
+        let of = |way: &String| {
+            let known = self.good(way, now).filter_map(|sample| sample.estimate(now));
+            known.max_by_key(|at_large| at_large.low)
+        };
+        ways.iter().try_fold(Estimate::exact(0), |sum, way| Some(sum.and(of(way)?)))
     }
 
     /// Where a flexible mark on these directions is now, b/s. It falls at once and rises slowly, from where it was once somebody had counted.
     pub(super) fn mark(&mut self, name: &str, of: &Flexible, rate_bps: u64, ways: Vec<String>, now: Instant) -> u64 {
         let at_large = self.at_large(&ways, now);
-        let estimate = mark::Estimate { at_large: at_large.unwrap_or(0), is_valid: at_large.is_some() };
         let key = (name.to_owned(), ways);
         let last = self
             .marks
@@ -225,7 +228,7 @@ impl CounterSamples {
             least: of.least.bps(),
             most: of.most.map_or(u64::MAX, |most| most.bps()),
         };
-        let is = mark::Mark::Flexible(flexible).now(rate_bps, Some(estimate), last);
+        let is = mark::Mark::Flexible(flexible).now(rate_bps, Some(at_large.unwrap_or(Estimate::expired())), last);
         if at_large.is_some() || last.is_some() {
             self.marks.insert(key, (is, now));
         }
@@ -241,6 +244,12 @@ impl CounterSamples {
 impl Sample {
     fn is_good(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.at) <= GOOD
+    }
+
+    /// What is at large, b/s, if it is known.
+    fn estimate(&self, now: Instant) -> Option<Estimate> {
+        let [value, low, high] = self.at_large?;
+        Some(Estimate { value, low, high, expires: Some((self.at + GOOD).saturating_duration_since(now)) })
     }
 
     fn settle(&mut self, done: Done, now: Instant) -> bool {
@@ -262,9 +271,11 @@ impl Sample {
         while is_over(&self.means) {
             self.means.pop_front();
         }
-        self.means.push_back((now, mean.map_or(done.bps, |mean| u64::try_from(mean).unwrap_or(u64::MAX))));
-        let own_bps = self.means.iter().map(|(_, mean)| *mean).max();
-        self.at_large_bps = Some(rate.saturating_sub(own_bps.unwrap_or(0)));
+        let mean = mean.map_or(done.bps, |mean| u64::try_from(mean).unwrap_or(u64::MAX));
+        self.means.push_back((now, mean));
+        let (least, most) =
+            self.means.iter().fold((mean, mean), |(least, most), (_, mean)| (least.min(*mean), most.max(*mean)));
+        self.at_large = Some([mean, most, least].map(|own| rate.saturating_sub(own)));
         true
     }
 }

@@ -134,6 +134,9 @@ async fn links_show_counters_and_flexible_marks_need_them() {
         marks.iter().map(|mark| (mark.name.as_str(), mark.mark_bps)).collect::<Vec<_>>(),
         [("sea on ocean:forward", 4_200_000_000)]
     );
+    let link = world.face.link(&world.me, "ocean:forward").await.expect("a link");
+    let at_large = link.at_large_bps.map(|of| [of.low, of.value, of.high]);
+    assert_eq!(at_large, Some([3_000_000_000; 3]), "nothing is ours");
     assert_eq!(kind(world.face.link(&world.me, "ocean").await), Kind::NotFound);
 }
 

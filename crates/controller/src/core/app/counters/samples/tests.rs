@@ -28,7 +28,9 @@ fn newest(samples: &CounterSamples) -> Option<(u64, String)> {
 }
 
 fn at_large(samples: &CounterSamples) -> Option<u64> {
-    samples.at_large(&[WAY.to_owned()], Instant::now())
+    let estimate = samples.at_large(&[WAY.to_owned()], Instant::now())?;
+    assert!(estimate.low <= estimate.value && estimate.value <= estimate.high && estimate.is_valid(), "{estimate:?}");
+    Some(estimate.low)
 }
 
 #[tokio::test(start_paused = true)]
@@ -38,7 +40,7 @@ async fn rates_are_taken_and_counters_make_rates() {
     assert!(!samples.is_counted(WAY), "one count is no rate");
     tokio::time::advance(Duration::from_secs(10)).await;
     taken(&mut samples, "snmp", total(11_000_000));
-    let told = Newest { rate_bps: 8_000_000, at_large_bps: None, age: Duration::ZERO, source: "snmp" };
+    let told = Newest { rate_bps: 8_000_000, at_large: None, age: Duration::ZERO, source: "snmp" };
     assert_eq!(samples.newest(WAY), Some(told));
     taken(&mut samples, "snmp", Reading { age: Duration::from_secs(5), ..rate(1) });
     assert_eq!(newest(&samples).map(|(rate, _)| rate), Some(8_000_000), "an older one changes nothing");
@@ -72,6 +74,8 @@ async fn a_session_that_begins_or_ends_is_no_traffic_at_large() {
             samples.settle(|_| own, Instant::now());
             let is = at_large(&samples);
             assert_eq!(is.is_some(), tenth >= 25, "it waits");
+            let high = samples.newest(WAY).and_then(|newest| newest.at_large).map(|at_large| at_large.high);
+            assert!(high.is_none_or(|high| high + OURS / 10 >= OTHERS), "{high:?} after {tenth} tenths");
             assert!(
                 is.is_none_or(|is| is <= OTHERS + OURS / 10),
                 "{is:?} after {tenth} tenths, told at {told_at}, {late} late"

@@ -67,6 +67,9 @@ async fn worker(plan: Arc<Plan>) -> Times {
         }
         let due = plan.begin + plan.every * u32::try_from(number).unwrap_or(u32::MAX);
         tokio::time::sleep_until(due.into()).await;
+        if client.is_over() {
+            client = Client::connect(&plan.target).await.expect("the controller takes a connection");
+        }
         let number = plan.first + number;
         let body = Bytes::from(request(number, plan.files, plan.endpoints).to_string());
         let key = format!("load-{}-{number}", plan.files);

@@ -60,11 +60,6 @@ impl Client {
         Ok(Client { sender, bearer: format!("Bearer {}", to.token) })
     }
 
-    /// Whether its end was heard: the controller ends a connection over which nothing is asked for 10 s.
-    pub(crate) fn is_over(&self) -> bool {
-        self.sender.is_closed()
-    }
-
     pub(crate) async fn get(&mut self, path: &str) -> Result<Reply, hyper::Error> {
         self.ask("GET", path, Bytes::new(), None).await
     }

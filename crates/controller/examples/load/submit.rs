@@ -16,6 +16,8 @@ use crate::times::Times;
 
 /// After an answer that says that it is too often.
 const AGAIN: Duration = Duration::from_millis(20);
+/// The controller ends a connection over which nothing is asked for twice as long.
+const IDLE: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(options: &Options) -> Value {
     let plan = Arc::new(Plan {
@@ -67,7 +69,8 @@ async fn worker(plan: Arc<Plan>) -> Times {
         }
         let due = plan.begin + plan.every * u32::try_from(number).unwrap_or(u32::MAX);
         tokio::time::sleep_until(due.into()).await;
-        if client.is_over() {
+        // Not one that the controller may be ending just now.
+        if plan.every >= IDLE {
             client = Client::connect(&plan.target).await.expect("the controller takes a connection");
         }
         let number = plan.first + number;

@@ -7,9 +7,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::index::{Lane, LegId};
+use crate::index::{Lane, LegId, Rank};
 use crate::limits::{GIVES_WAY_AFTER_MS, GIVES_WAY_MAX};
-use crate::{Action, Do, Event, Mode, Moment, Reason, Seen, SessionId, State, Thing, What};
+use crate::{Action, Do, Endpoint, Event, Mode, Moment, Reason, Seen, SessionId, State, Thing, What};
 
 use super::{Loads, sessions_by_class};
 
@@ -26,6 +26,11 @@ impl Part {
     fn spares_one_for(self, other: Part) -> bool {
         self.sessions.saturating_sub(1).saturating_mul(other.weight) >= (other.sessions + 1).saturating_mul(self.weight)
     }
+
+    /// Whether a session of it gives way to one of another class.
+    fn yields_to(self, other: Part) -> bool {
+        self.tier > other.tier || (self.tier == other.tier && self.spares_one_for(other))
+    }
 }
 
 /// A session that could be stopped; the least is stopped first: the least urgent, of these the youngest, which lost least.
@@ -40,38 +45,15 @@ struct Weakest {
 const PARTS: u64 = 1 << 32;
 
 pub(super) fn gives_way(state: &State, seen: &Seen, now: Moment, found: &mut Vec<Action>) {
-    let loads = Loads::of(state, seen);
-    let active = |host: &&String| {
-        seen.agents.contains_key(*host) && state.agents.get(*host).is_some_and(|agent| agent.mode() == Mode::Active)
-    };
-    // The hosts of an endpoint that could take work, if all of them are full.
-    let full = |endpoint: &String| -> Option<Vec<&str>> {
-        let hosts: Vec<&String> = state.endpoints.get(endpoint)?.hosts.iter().filter(active).collect();
-        let is_full = !hosts.is_empty() && hosts.iter().all(|host| loads.room(host) == 0);
-        is_full.then(|| hosts.into_iter().map(String::as_str).collect())
-    };
-    let claims = state.index.runnable.iter().filter_map(|(lane, legs)| {
-        let (_, leg) = legs.first()?;
-        state.transfers[&leg.0].legs[usize::from(leg.1)].sessions.is_empty().then_some((lane, *leg))
-    });
-    let mut claims: Vec<(&Lane, LegId, Vec<&str>)> = claims
-        .filter_map(|(lane, leg)| {
-            let at = full(&lane.to).or_else(|| {
-                let of_all: Option<Vec<Vec<&str>>> = lane.from.iter().map(&full).collect();
-                of_all.map(|hosts| hosts.into_iter().flatten().collect())
-            })?;
-            Some((lane, leg, at))
-        })
-        .collect();
-    if claims.is_empty() {
+    let mut at_hosts = AtHosts::of(state, seen, now, found);
+    if at_hosts.weakest.is_empty() {
         return;
     }
     let mut parts = Parts::of_all(state);
-    let mut at_hosts = AtHosts::of(state, seen, now, found);
-    let urgency = |leg: LegId| state.transfers[&leg.0].urgency;
-    claims.sort_by_key(|(lane, leg, _)| (parts.of(&lane.class).tier, Reverse(urgency(*leg)), *leg));
+    let mut claims = claims(state, seen, &parts, &at_hosts);
+    claims.sort_unstable_by_key(|claim| claim.key());
     let mut given = 0;
-    for (lane, leg, hosts) in claims {
+    for Claim { class, urgency, leg, hosts, .. } in claims {
         if given >= GIVES_WAY_MAX {
             return;
         }
@@ -79,14 +61,95 @@ pub(super) fn gives_way(state: &State, seen: &Seen, now: Moment, found: &mut Vec
         if hosts.iter().any(|host| at_hosts.busy.contains(host)) {
             continue;
         }
-        let Some(victim) = at_hosts.least(&parts, (&lane.class, urgency(leg)), &hosts) else { continue };
+        let Some(victim) = at_hosts.least(&parts, (class, urgency), &hosts) else { continue };
         let session = &state.sessions[&victim];
         at_hosts.busy.extend([session.from.as_str(), session.to.as_str()]);
-        parts.moved(&state.transfers[&session.transfer].class, &lane.class);
+        parts.moved(&state.transfers[&session.transfer].class, class);
         let reason = Reason::new(What::GivesWay).about(Thing::Transfer(leg.0));
         found.push(Action { what: Do::Stop { session: victim }, reason });
         given += 1;
     }
+}
+
+/// A lane of which the hosts of one end are full, and the first leg has no session.
+struct Claim<'a> {
+    class: &'a str,
+    tier: u8,
+    urgency: u8,
+    leg: LegId,
+    /// The full ones.
+    hosts: Vec<&'a str>,
+}
+
+impl Claim<'_> {
+    /// Who is served first is first.
+    fn key(&self) -> (u8, Reverse<u8>, LegId) {
+        (self.tier, Reverse(self.urgency), self.leg)
+    }
+}
+
+/// Of the lanes those for which some session anywhere would have to give way. There may be tens of thousands, and this is asked many times a
+/// second: of a class with its part and nothing urgent none is looked at.
+fn claims<'a>(state: &'a State, seen: &Seen, parts: &Parts<'_>, at_hosts: &AtHosts<'_>) -> Vec<Claim<'a>> {
+    let full = full(state, seen);
+    let mut claims = Vec::new();
+    if full.is_empty() {
+        return claims;
+    }
+    let least = at_hosts.least_urgency();
+    for class in classes_waiting(state) {
+        let mine = parts.of(class);
+        let takes_of_others = least.keys().any(|other| *other != class && parts.of(other).yields_to(mine));
+        let own_least = least.get(class).copied();
+        let claims_one = |urgency: u8| takes_of_others || own_least.is_some_and(|least| least < urgency);
+        for (lane, legs) in lanes(state, class) {
+            let Some((_, leg)) = legs.first() else { continue };
+            let transfer = &state.transfers[&leg.0];
+            if !claims_one(transfer.urgency) || !transfer.legs[usize::from(leg.1)].sessions.is_empty() {
+                continue;
+            }
+            let sources = || lane.from.iter().map(|from| full.get(from.as_str())).collect::<Option<Vec<_>>>();
+            let hosts = full
+                .get(lane.to.as_str())
+                .cloned()
+                .or_else(|| Some(sources()?.into_iter().flatten().copied().collect()));
+            let Some(hosts) = hosts else { continue };
+            claims.push(Claim { class, tier: mine.tier, urgency: transfer.urgency, leg: *leg, hosts });
+        }
+    }
+    claims
+}
+
+/// Endpoints of which all hosts that could take work are full, with these hosts.
+fn full<'a>(state: &'a State, seen: &Seen) -> BTreeMap<&'a str, Vec<&'a str>> {
+    let loads = Loads::of(state, seen);
+    let active = |host: &&String| {
+        seen.agents.contains_key(*host) && state.agents.get(*host).is_some_and(|agent| agent.mode() == Mode::Active)
+    };
+    let of = |(name, endpoint): (&'a String, &'a Endpoint)| {
+        let hosts: Vec<&str> = endpoint.hosts.iter().filter(active).map(String::as_str).collect();
+        let is_full = !hosts.is_empty() && hosts.iter().all(|host| loads.room(host) == 0);
+        is_full.then_some((name.as_str(), hosts))
+    };
+    state.endpoints.iter().filter_map(of).collect()
+}
+
+/// The first lane of a class, by the order of lanes, is not before this.
+fn begin(class: &str) -> Lane {
+    Lane { class: class.to_owned(), from: Vec::new(), to: String::new() }
+}
+
+/// Classes that have lanes.
+fn classes_waiting(state: &State) -> impl Iterator<Item = &str> {
+    let class = |lane: &'_ Lane| -> Option<&str> {
+        state.index.runnable.range(lane..).next().map(|(lane, _)| lane.class.as_str())
+    };
+    std::iter::successors(class(&begin("")), move |last| class(&begin(&format!("{last}\0"))))
+}
+
+/// The lanes of a class.
+fn lanes<'a>(state: &'a State, class: &'a str) -> impl Iterator<Item = (&'a Lane, &'a BTreeSet<(Rank, LegId)>)> {
+    state.index.runnable.range(begin(class)..).take_while(move |(lane, _)| lane.class == class)
 }
 
 /// What classes have, and are to have.
@@ -148,6 +211,16 @@ impl<'a> AtHosts<'a> {
         all
     }
 
+    /// The least urgency of such sessions of each class.
+    fn least_urgency(&self) -> BTreeMap<&'a str, u8> {
+        let mut least = BTreeMap::new();
+        for ((_, class), weakest) in &self.weakest {
+            let of = least.entry(*class).or_insert(weakest.urgency);
+            *of = weakest.urgency.min(*of);
+        }
+        least
+    }
+
     /// The session at these hosts that has least claim to its place beside work of that class and urgency, if any has less.
     fn least(&self, parts: &Parts<'_>, (class, urgency): (&str, u8), hosts: &[&'a str]) -> Option<SessionId> {
         let mine = parts.of(class);
@@ -155,8 +228,7 @@ impl<'a> AtHosts<'a> {
             if other == class {
                 return weakest.urgency < urgency;
             }
-            let its = parts.of(other);
-            its.tier > mine.tier || (its.tier == mine.tier && its.spares_one_for(mine))
+            parts.of(other).yields_to(mine)
         };
         let of_host = |host: &'a str| self.weakest.range((host, "")..).take_while(move |((at, _), _)| *at == host);
         let all = hosts.iter().copied().flat_map(of_host).filter(|((_, other), weakest)| yields(other, weakest));

@@ -58,6 +58,8 @@ const TURN_TIME: Duration = Duration::from_millis(3);
 pub(crate) const ASKS_MAX: usize = 1024;
 /// Messages of agents that wait for the core.
 pub(crate) const HEARD_MAX: usize = 1024;
+/// How often it is asked whose sessions give way: what waits for hours may wait for a second.
+const GIVES_WAY_EACH: Duration = Duration::from_secs(1);
 /// How often the core looks at what has become due.
 const TICK: Duration = Duration::from_millis(100);
 /// After the log refused events the core makes none of its own for so long.
@@ -182,6 +184,8 @@ pub(crate) struct Core {
     outbox: VecDeque<(String, ToAgent)>,
     /// What was last said of transfers, for listeners.
     last_snapshot: (u64, Instant),
+    /// When it is asked again whose sessions give way to others.
+    gives_way_at: Instant,
     /// Nothing of our own before this.
     refused_until: Option<Instant>,
     /// What clients were refused, and counters that they sent.
@@ -347,7 +351,12 @@ impl Core {
             return;
         }
         self.look_at_paths();
-        let actions = ledger::due(&self.state, &self.seen, self.now());
+        let (begun, now) = (Instant::now(), self.now());
+        let mut actions = ledger::due(&self.state, &self.seen, now);
+        if self.gives_way_at <= begun {
+            self.gives_way_at = begun + GIVES_WAY_EACH;
+            actions.extend(ledger::gives_way(&self.state, &self.seen, now, &actions));
+        }
         let begun = Instant::now();
         for Action { what, reason } in actions.into_iter().take(ACTIONS_MAX) {
             tracing::debug!(?what, %reason, "due");

@@ -14,6 +14,7 @@ use crate::limits::{
 };
 use crate::{Action, Cause, Do, Event, Mode, Moment, Outcome, Reason, Seen, Session, SessionId, State, Thing, What};
 
+pub use gives_way::gives_way;
 pub(crate) use hosts::{Loads, side};
 
 /// How often sessions that run are looked at when nothing else happens, ms: silence is no event.
@@ -34,7 +35,6 @@ pub fn due(state: &State, seen: &Seen, now: Moment) -> Vec<Action> {
     sessions(state, seen, now, &mut found);
     listing::listings(state, seen, now, &mut found);
     place::starts(state, seen, now, &mut found);
-    gives_way::gives_way(state, seen, now, &mut found);
     found
 }
 

@@ -42,7 +42,7 @@ pub mod wish;
 pub use access::{ApiToken, Role};
 pub use action::{Action, Do, Start};
 pub use cause::{Cause, Remedy, Verdict};
-pub use due::{due, next_due};
+pub use due::{due, gives_way, next_due};
 pub use event::{DecodeError, Event, Outcome, Settled, Submission, decode, encode};
 pub use host::{Agent, Aside, Decision, Endpoint, Enrolment, Mode, machine};
 pub use id::{Digest, Moment, SessionId, TransferId};

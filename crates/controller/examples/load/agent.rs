@@ -23,6 +23,7 @@ use tokio_rustls::client::TlsStream;
 
 use crate::client::connect;
 
+const MILLION: f64 = 1e6;
 /// A pace without a bound: a session ends at once.
 pub(crate) const MAX: u64 = u64::MAX;
 /// Sessions that a host takes at once.
@@ -51,6 +52,8 @@ pub(crate) struct Fleet {
     /// Files in a second of all together.
     pub(crate) pace: AtomicU64,
     running: AtomicU64,
+    /// Of the pace what sessions that ended did not use, millionths of files: the next to look has it, so that the pace is kept.
+    left: AtomicU64,
     pub(crate) tally: Tally,
 }
 
@@ -84,7 +87,7 @@ fn count(of: &AtomicU64, more: u64) {
 impl Fleet {
     pub(crate) fn new(controller: SocketAddr) -> Fleet {
         let zero = AtomicU64::default;
-        Fleet { controller, pace: zero(), running: zero(), tally: Tally::default() }
+        Fleet { controller, pace: zero(), running: zero(), left: zero(), tally: Tally::default() }
     }
 
     /// What one of the sessions that run gets done in a second.
@@ -300,9 +303,9 @@ impl Agent {
                 continue;
             }
             session.next += SECOND;
-            session.owed += fleet.share();
+            session.owed += fleet.share() + fleet.left.swap(0, Ordering::Relaxed) as f64 / MILLION;
             let whole = session.owed.min(f64::from(session.files - session.done)) as u32;
-            session.owed = if session.owed.is_finite() { session.owed.fract() } else { 0.0 };
+            session.owed = if session.owed.is_finite() { session.owed - f64::from(whole) } else { 0.0 };
             files(*id, session.done..session.done + whole, out);
             session.done += whole;
             count(&fleet.tally.files, u64::from(whole));
@@ -310,6 +313,7 @@ impl Agent {
                 out.push(FromAgent::Progress(session.progress(*id)));
                 continue;
             }
+            count(&fleet.left, (session.owed * MILLION) as u64);
             let ended = session.end(*id);
             out.push(FromAgent::Ended(ended.clone()));
             session.ended = Some((now, ended));

@@ -105,6 +105,7 @@ pub(crate) fn open(place: &Place, keep: Keep) -> Result<Core, StartError> {
         replies: Vec::new(),
         outbox: std::collections::VecDeque::new(),
         last_snapshot: (next, Instant::now()),
+        gives_way_at: Instant::now(),
         refused_until: None,
         desk: super::app::Desk::default(),
     };

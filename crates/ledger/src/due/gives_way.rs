@@ -44,18 +44,21 @@ struct Weakest {
 /// Sessions of classes over their weights are compared in these parts.
 const PARTS: u64 = 1 << 32;
 
-pub(super) fn gives_way(state: &State, seen: &Seen, now: Moment, found: &mut Vec<Action>) {
-    let mut at_hosts = AtHosts::of(state, seen, now, found);
+/// Sessions that are to be stopped for others, with reasons: beside what [`due`](super::due()) found at the same moment, and once that gave
+/// what places there are. It looks at all lanes of classes that have less than their part, so ask it some times a minute, not after each event.
+#[must_use]
+pub fn gives_way(state: &State, seen: &Seen, now: Moment, due: &[Action]) -> Vec<Action> {
+    let mut found = Vec::new();
+    let mut at_hosts = AtHosts::of(state, seen, now, due);
     if at_hosts.weakest.is_empty() {
-        return;
+        return found;
     }
     let mut parts = Parts::of_all(state);
     let mut claims = claims(state, seen, &parts, &at_hosts);
     claims.sort_unstable_by_key(|claim| claim.key());
-    let mut given = 0;
     for Claim { class, urgency, leg, hosts, .. } in claims {
-        if given >= GIVES_WAY_MAX {
-            return;
+        if found.len() >= GIVES_WAY_MAX {
+            break;
         }
         // One at a time at each host: what is being stopped is room soon.
         if hosts.iter().any(|host| at_hosts.busy.contains(host)) {
@@ -67,8 +70,8 @@ pub(super) fn gives_way(state: &State, seen: &Seen, now: Moment, found: &mut Vec
         parts.moved(&state.transfers[&session.transfer].class, class);
         let reason = Reason::new(What::GivesWay).about(Thing::Transfer(leg.0));
         found.push(Action { what: Do::Stop { session: victim }, reason });
-        given += 1;
     }
+    found
 }
 
 /// A lane of which the hosts of one end are full, and the first leg has no session.
@@ -88,8 +91,8 @@ impl Claim<'_> {
     }
 }
 
-/// Of the lanes those for which some session anywhere would have to give way. There may be tens of thousands, and this is asked many times a
-/// second: of a class with its part and nothing urgent none is looked at.
+/// Of the lanes those for which some session anywhere would have to give way. There may be tens of thousands: of a class
+/// with its part and nothing urgent none is looked at.
 fn claims<'a>(state: &'a State, seen: &Seen, parts: &Parts<'_>, at_hosts: &AtHosts<'_>) -> Vec<Claim<'a>> {
     let full = full(state, seen);
     let mut claims = Vec::new();
@@ -186,14 +189,14 @@ struct AtHosts<'a> {
 }
 
 impl<'a> AtHosts<'a> {
-    fn of(state: &'a State, seen: &Seen, now: Moment, found: &[Action]) -> AtHosts<'a> {
+    fn of(state: &'a State, seen: &Seen, now: Moment, due: &[Action]) -> AtHosts<'a> {
         let mut all = AtHosts { weakest: BTreeMap::new(), busy: BTreeSet::new() };
         // Of these the end is found already.
         let end = |action: &Action| match &action.what {
             Do::Stop { session } | Do::Record(Event::SessionEnded { session, .. }) => Some(*session),
             _ => None,
         };
-        let ending: BTreeSet<SessionId> = found.iter().filter_map(end).collect();
+        let ending: BTreeSet<SessionId> = due.iter().filter_map(end).collect();
         for (id, session) in &state.sessions {
             let hosts = [session.from.as_str(), session.to.as_str()];
             let is_stopping = seen.sessions.get(id).is_some_and(|known| known.stopping.is_some());

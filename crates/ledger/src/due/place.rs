@@ -115,8 +115,12 @@ impl<'a> Classes<'a> {
         let sessions = sessions_by_class(state);
         let mut classes = Classes { lanes: Vec::new(), turns: BTreeSet::new(), of: BTreeMap::new() };
         let has_room = |endpoint: &String| with_room.contains(endpoint.as_str());
+        // Lanes from the same endpoints follow each other: where hosts are full most are passed over by one comparison.
+        let mut last: Option<(&[String], bool)> = None;
         for (Lane { class, from, to }, legs) in &state.index.runnable {
-            if !has_room(to) || !from.iter().any(has_room) {
+            let known = last.filter(|(before, _)| before == from);
+            let (_, may_leave) = *last.insert(known.unwrap_or_else(|| (from, from.iter().any(has_room))));
+            if !may_leave || !has_room(to) {
                 continue;
             }
             let known = state.shares.as_ref().and_then(|shares| shares.classes.get(class));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use ledger::{
     AgentSeen, Do, End, Event, Moment, Outcome, Page, SessionId, SessionSeen, Settled, Start, State, TransferId,
-    Verdict, due, wish,
+    Verdict, due, gives_way, wish,
 };
 
 use super::fleet::Moved;
@@ -33,7 +33,8 @@ impl World {
         self.hear()?;
         self.hear_listings()?;
         for _ in 0..TURNS_MAX {
-            let actions = due(&self.state, &self.seen, self.now);
+            let mut actions = due(&self.state, &self.seen, self.now);
+            actions.extend(gives_way(&self.state, &self.seen, self.now, &actions));
             if actions.is_empty() {
                 return Ok(());
             }

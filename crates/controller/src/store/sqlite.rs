@@ -62,11 +62,12 @@ impl Kind {
         }
     }
 
-    /// A commit of the archive need not be on the disk; one of the others is when it returns.
+    /// A commit of the archive need not be on the disk, but what is there must be whole after a power cut: the log is written before what it
+    /// overwrites. One of the others is on the disk when it returns.
     fn synchronous(self) -> &'static str {
         match self {
             Kind::Log | Kind::Files => "FULL",
-            Kind::Archive => "OFF",
+            Kind::Archive => "NORMAL",
         }
     }
 
@@ -134,8 +135,9 @@ impl Directory {
 
     /// The archive may be lost: one that cannot be read is put aside, and begun anew.
     fn revive_archive(&self) -> Result<()> {
-        let Err(StoreError::Damaged { why, .. }) = self.connect(Kind::Archive) else {
-            return self.connect(Kind::Archive).map(drop);
+        let why = match self.connect(Kind::Archive).and_then(|mut db| db.is_readable()) {
+            Err(StoreError::Damaged { why, .. }) => why,
+            other => return other,
         };
         let path = self.path.join(Kind::Archive.file());
         let aside = path.with_extension("damaged");

@@ -1,7 +1,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use controller::store::{self, Place, StoreError};
+use controller::store::{self, Archive, Place, StoreError};
 
 use super::{World, chain};
 
@@ -59,4 +59,16 @@ fn a_damaged_archive_begins_anew() {
     world.again();
     assert_eq!(world.store().samples().unwrap().series().unwrap(), []);
     assert_eq!(fs::read(world.path("store/archive.damaged")).unwrap().len(), 9_000, "it is put aside");
+    // One with a good head and nothing good behind it.
+    let mut archive = Archive::open(world.store()).unwrap();
+    archive.push(1_000, &[("a", 1.0)]).unwrap();
+    archive.flush().unwrap();
+    drop(archive);
+    world.store = None;
+    let path = world.path("store/archive.sqlite");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[4_096..].fill(b'x');
+    fs::write(&path, bytes).unwrap();
+    world.again();
+    assert_eq!(world.store().samples().unwrap().series().unwrap(), []);
 }

@@ -15,6 +15,16 @@ pub(super) const TABLES: &str = "
 /// Pages given back to the file system with a removal: 16 MiB.
 const GIVEN_BACK_PAGES: u32 = 4_096;
 
+impl Db {
+    /// Looks into each table and its index, as a damaged one may have a good head. Not at every page: that is too long for a start.
+    pub(super) fn is_readable(&mut self) -> Result<()> {
+        self.series()?;
+        let ends = "SELECT (SELECT max(after) FROM plannings) IS NULL, (SELECT min(name) FROM series) IS NULL,
+            (SELECT max(grain_s) FROM points) IS NULL, (SELECT min(grain_s) FROM points) IS NULL";
+        self.list("look at the archive", ends, [], |row| row.get::<_, bool>(0)).map(drop)
+    }
+}
+
 impl SampleRows for Db {
     fn place(&self) -> &str {
         &self.place

@@ -71,7 +71,8 @@ def _latency(of):
 
 
 def _reads(found):
-    kinds = found["paced"]["reads"]["by_kind"]
+    reads = found["paced"]["reads"]
+    kinds = {**reads["by_kind"], "all but explanations": reads["all"], "all": reads["with_explanations"]}
     return [
         "| read at the pace | count | p50 | p99 | most |",
         "|---|---|---|---|---|",

@@ -76,9 +76,11 @@ pub(crate) async fn run(options: &Options) -> Value {
             by_kind.entry(what).or_default().extend(times);
         }
     }
+    let mut with_explanations = Times::default();
     let told: BTreeMap<&str, Value> = by_kind
         .into_iter()
         .map(|(what, times)| {
+            with_explanations.extend(times.clone());
             // Explanations ask the planner again, and are told apart.
             if !what.starts_with("explain") {
                 all.extend(times.clone());
@@ -86,7 +88,9 @@ pub(crate) async fn run(options: &Options) -> Value {
             (what, times.told())
         })
         .collect();
-    json!({ "all": all.told(), "by_kind": told, "not_200": refused })
+    json!({
+        "all": all.told(), "with_explanations": with_explanations.told(), "by_kind": told, "not_200": refused,
+    })
 }
 
 /// When a read is due, in the time from one to the next: somewhere in a part of its own, as people come.

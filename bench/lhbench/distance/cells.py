@@ -65,7 +65,7 @@ def _memory(run, bench, choice):
     jobs += [(Iperf3(told=(streams, name)), StreamJob(streams, name, seconds))
              for name in _CONGESTIONS for streams in _PEER_STREAMS if Iperf3.name in choice.peers]
     for peer, job in jobs:
-        if _prepared(run, peer, bench):
+        if choice.wants(peer) and _prepared(run, peer, bench):
             run.arms.append(Arm("", peer.label, peer.kind, peer.protection,
                                 lambda n, peer=peer, job=job: stream_over_path(bench, peer, job, n)))
     run_rounds(run.arms, choice.settings.rounds, str(run.cell))
@@ -76,7 +76,7 @@ def _copies(run, bench, choice, dataset):
     candidates += [peer for peer in peers.copy_peers() if peer.name in choice.peers]
     with closing(HostDirectory(bench.work / "arrival")) as place:
         for peer in candidates:
-            if _prepared(run, peer, bench):
+            if choice.wants(peer) and _prepared(run, peer, bench):
                 run.arms.append(Arm("", peer.label, peer.kind, peer.protection,
                                     lambda n, peer=peer: copy_over_path(bench, peer, dataset, place, n)))
         run_rounds(run.arms, choice.settings.rounds, str(run.cell))

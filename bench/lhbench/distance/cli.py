@@ -47,6 +47,11 @@ class Choice:
     settings: Settings
     longhaul: Path
     peers: tuple
+    # Labels; none means all arms.
+    arms: tuple
+
+    def wants(self, peer):
+        return not self.arms or peer.label in self.arms
 
 
 def main():
@@ -62,7 +67,7 @@ def _run(options, binary):
     settings = _QUICK if options.quick else _FULL
     changes = {"rounds": options.rounds, "duration_s": options.duration, "arm_limit_s": options.limit}
     settings = dataclasses.replace(settings, **{key: value for key, value in changes.items() if value is not None})
-    choice = Choice(settings, binary, options.peers)
+    choice = Choice(settings, binary, options.peers, options.arms)
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     work = (options.work or out / "work").resolve()
@@ -119,6 +124,8 @@ def _parser():
     parser.add_argument("--longhaul", metavar="PATH", help="the binary, default target/release/longhaul, built if absent")
     parser.add_argument("--peers", type=lambda text: () if text == "none" else _choice("peer", NAMES)(text), default=NAMES,
                         metavar="LIST", help=f"of {','.join(NAMES)}; or none")
+    parser.add_argument("--arms", type=lambda text: tuple(text.split(",")), default=(), metavar="LABEL,…",
+                        help="only these, as the report names them: 'longhaul clear,iperf3 8 bbr'; default all")
     parser.add_argument("--limit", type=_count, metavar="SECONDS",
                         help="an arm that takes longer is stopped and not tried again; default 300")
     parser.add_argument("--out", type=Path, default=_DEFAULT_OUT, metavar="DIR",

@@ -6,7 +6,7 @@ its target.
 
 from .. import groups, over_twin
 from . import delay, loss, rate, reno
-from .row import HEAD, PASS, VOID, Row
+from .row import HEAD, PASS, VOID, Row, measured
 
 _GROUPS = {
     "rtt": delay.idle_rtt,
@@ -28,7 +28,8 @@ def main():
 def _run(options, binary):
     report = groups.Report("truth", options, binary, "Truth of the emulator", HEAD)
     for group in options.only:
-        report.take(_GROUPS[group](binary, options.quick), lambda why, group=group: Row(group, "", "", False, void=[why]))
+        attempts = _GROUPS[group](binary, options.quick)
+        report.take(measured(attempts), lambda why, group=group: Row(group, "", "", False, void=[why]))
     print("\n" + report.markdown, end="")
     if any(row.verdict.startswith(VOID) for row in report.rows):
         return 1

@@ -3,6 +3,7 @@
 import statistics
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from ..errors import ArmFailed
@@ -27,37 +28,42 @@ _QUEUES = (
 def idle_rtt(binary, quick):
     """Median of 200 pings for each round trip: within 50 µs + 0.1 % from 1 ms up, within 150 µs below."""
     for one_way_ms in _ONE_WAY_MS:
-        rtt_ms = 2 * one_way_ms
-        tolerance_us = 50 + rtt_ms if rtt_ms >= 1 else 150
-        with Twin(binary, delay=f"{one_way_ms:g} ms") as twin:
-            median_ms = statistics.median(_ping(twin, 50 if quick else 200))
-            off_us = (median_ms - rtt_ms) * 1e3
-            row = Row(f"idle RTT {rtt_ms:g} ms", f"± {tolerance_us:.0f} µs", f"{off_us:+.0f} µs",
-                      abs(off_us) <= tolerance_us)
-            yield row.account(twin)
+        yield partial(_idle_rtt, binary, one_way_ms, 50 if quick else 200)
+
+
+def _idle_rtt(binary, one_way_ms, pings):
+    rtt_ms = 2 * one_way_ms
+    tolerance_us = 50 + rtt_ms if rtt_ms >= 1 else 150
+    with Twin(binary, delay=f"{one_way_ms:g} ms") as twin:
+        off_us = (statistics.median(_ping(twin, pings)) - rtt_ms) * 1e3
+        row = Row(f"idle RTT {rtt_ms:g} ms", f"± {tolerance_us:.0f} µs", f"{off_us:+.0f} µs", abs(off_us) <= tolerance_us)
+        yield row.account(twin)
 
 
 def queue_delay(binary, quick):
     """What a ping waits for behind a flood, more than on the idle link: within 2 %."""
     for limit, expected_ms in _QUEUES[:1] if quick else _QUEUES:
-        with Twin(binary, rate="100 Mb/s", delay="5 ms", queue=limit) as twin:
-            idle_ms = statistics.median(_ping(twin, 40))
-            server = twin.start("b", ["iperf3", "-s", "-1"])
-            twin.wait_listening("b", 5201)
-            flood = twin.start("a", ["iperf3", "-c", twin.addresses["b"], "-u", "-b", "110M", "-l", _DATAGRAM,
-                                     "-t", _FLOOD_S])
-            time.sleep(_FILL_S)
-            waited_ms = statistics.median(_ping(twin, _PINGS)) - idle_ms
-            if flood.poll() is not None:
-                raise ArmFailed("the flood ended before the last ping")
-            finished(flood, _FLOOD_S + 10)
-            finished(server, 10)
-            off = waited_ms / expected_ms - 1
-            row = Row(f"delay of a full queue of {limit} at 100 Mb/s", f"{expected_ms:.1f} ms ± 2 %",
-                      f"{waited_ms:.2f} ms ({off:+.2%})", abs(off) <= 0.02)
-            if not twin.stats()["a"]["dropped"]["queue"]["packets"]:
-                row.void.append("the queue was not full")
-            yield row.account(twin)
+        yield partial(_queue_delay, binary, limit, expected_ms)
+
+
+def _queue_delay(binary, limit, expected_ms):
+    with Twin(binary, rate="100 Mb/s", delay="5 ms", queue=limit) as twin:
+        idle_ms = statistics.median(_ping(twin, 40))
+        server = twin.start("b", ["iperf3", "-s", "-1"])
+        twin.wait_listening("b", 5201)
+        flood = twin.start("a", ["iperf3", "-c", twin.addresses["b"], "-u", "-b", "110M", "-l", _DATAGRAM, "-t", _FLOOD_S])
+        time.sleep(_FILL_S)
+        waited_ms = statistics.median(_ping(twin, _PINGS)) - idle_ms
+        if flood.poll() is not None:
+            raise ArmFailed("the flood ended before the last ping")
+        finished(flood, _FLOOD_S + 10)
+        finished(server, 10)
+        off = waited_ms / expected_ms - 1
+        row = Row(f"delay of a full queue of {limit} at 100 Mb/s", f"{expected_ms:.1f} ms ± 2 %",
+                  f"{waited_ms:.2f} ms ({off:+.2%})", abs(off) <= 0.02)
+        if not twin.stats()["a"]["dropped"]["queue"]["packets"]:
+            row.void.append("the queue was not full")
+        yield row.account(twin)
 
 
 def _ping(twin, count):

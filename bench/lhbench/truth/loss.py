@@ -4,6 +4,7 @@ import itertools
 import json
 import math
 import sys
+from functools import partial
 from pathlib import Path
 
 from .row import Row
@@ -22,19 +23,25 @@ def loss_ratio(binary, quick):
     """The share that is lost, within the binomial interval of 99 %."""
     count = 20_000 if quick else 100_000
     for seed, share in enumerate(_LOSSES, start=1):
-        with Twin(binary, seed, delay="1 ms") as twin:
-            twin.change(loss=share, way="forward")
-            missing, row_of = _missing(twin, count)
-            sigma = math.sqrt(count * share * (1 - share))
-            low, high = (count * share + way * _Z * sigma for way in (-1, 1))
-            lost = len(missing)
-            yield row_of(f"loss {share:g}, {count:,} datagrams", f"{low:.0f} to {high:.0f} lost", f"{lost} lost",
-                         low <= lost <= high)
+        yield partial(_loss_ratio, binary, seed, share, count)
+
+
+def _loss_ratio(binary, seed, share, count):
+    with Twin(binary, seed, delay="1 ms") as twin:
+        twin.change(loss=share, way="forward")
+        missing, row_of = _missing(twin, count)
+        sigma = math.sqrt(count * share * (1 - share))
+        low, high = (count * share + way * _Z * sigma for way in (-1, 1))
+        lost = len(missing)
+        yield row_of(f"loss {share:g}, {count:,} datagrams", f"{low:.0f} to {high:.0f} lost", f"{lost} lost", low <= lost <= high)
 
 
 def bursts(binary, quick):
     """Mean length of the bursts of a Gilbert-Elliott chain, and how many are of each length."""
-    count = 20_000 if quick else 100_000
+    yield partial(_bursts, binary, 20_000 if quick else 100_000)
+
+
+def _bursts(binary, count):
     with Twin(binary, 7, delay="1 ms") as twin:
         twin.change(loss=f"{_BURST_LOSS:g} in bursts of {_BURST}", way="forward")
         missing, row_of = _missing(twin, count)

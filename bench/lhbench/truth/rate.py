@@ -2,6 +2,7 @@
 
 import json
 import time
+from functools import partial
 
 from .row import LATE_NS, Row
 from ..twin import Twin, finished
@@ -22,12 +23,16 @@ _SATURATED = 0.9995
 def rate(binary, quick):
     """Departed bytes over 8 s within 0.5 % of what was set; p99 of lateness at most 1 ms."""
     for gbps, streams, flight in _RATES[:2] if quick else _RATES:
-        with Twin(binary, rate=f"{gbps:g} Gb/s", delay="1 ms") as twin:
-            twin.set_sysctl("a", "net.ipv4.tcp_wmem", f"4096 65536 {flight}")
-            yield _rate(twin, gbps * 1e9, streams)
+        yield partial(_rate, binary, gbps, streams, flight)
 
 
-def _rate(twin, set_bps, streams):
+def _rate(binary, gbps, streams, flight):
+    with Twin(binary, rate=f"{gbps:g} Gb/s", delay="1 ms") as twin:
+        twin.set_sysctl("a", "net.ipv4.tcp_wmem", f"4096 65536 {flight}")
+        yield _saturated(twin, gbps * 1e9, streams)
+
+
+def _saturated(twin, set_bps, streams):
     server = twin.start("b", ["iperf3", "-s", "-1", "-J"])
     twin.wait_listening("b", 5201)
     block = min(int(set_bps / 8 * _BLOCK_S), _BLOCK_MOST)

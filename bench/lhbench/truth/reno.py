@@ -5,6 +5,7 @@ import math
 import re
 import subprocess
 import time
+from functools import partial
 
 from ..errors import ArmFailed
 from .row import Row
@@ -37,34 +38,42 @@ def mathis(binary, quick):
     """Mean goodput of a flow over a lossy link without a rate: within 20 % of the formula."""
     cells = [(rtt, loss) for rtt in _GRID_MS for loss in _GRID_LOSS]
     for rtt_ms, loss in cells[2:4] if quick else cells:
-        per_rtt = _MATHIS_C / math.sqrt(loss)
-        expected_bps = _TIMESTAMPS_MSS * 8 * per_rtt / (rtt_ms / 1e3)
-        time_s = _LOSSES / loss / (per_rtt * _FLOWS) * rtt_ms / 1e3
-        time_s = math.ceil(min(max(time_s, _LEAST_S), _MOST_S))
-        with Twin(binary, delay=f"{rtt_ms / 2:g} ms") as twin:
-            twin.change(loss=loss, way="forward")
-            server = twin.start("b", ["iperf3", "-s", "-1"])
-            twin.wait_listening("b", 5201)
-            client = twin.start("a", ["iperf3", "-c", twin.addresses["b"], "-C", "reno", "-P", _FLOWS, "-J",
-                                      "-O", _START_S, "-t", time_s])
-            report = json.loads(finished(client, time_s + _START_S + 60))
-            finished(server, 10)
-            flow_bps = report["end"]["sum_received"]["bits_per_second"] / _FLOWS
-            off = flow_bps / expected_bps - 1
-            row = Row(f"Reno, RTT {rtt_ms} ms, loss {loss:g}: mean of {_FLOWS} flows over {time_s} s",
-                      f"{expected_bps / 1e6:.2f} Mb/s ± 20 %", f"{flow_bps / 1e6:.2f} Mb/s ({off:+.1%})",
-                      abs(off) <= _TOLERANCE)
-            yield row.account(twin)
+        yield partial(_mathis, binary, rtt_ms, loss)
+
+
+def _mathis(binary, rtt_ms, loss):
+    per_rtt = _MATHIS_C / math.sqrt(loss)
+    expected_bps = _TIMESTAMPS_MSS * 8 * per_rtt / (rtt_ms / 1e3)
+    time_s = _LOSSES / loss / (per_rtt * _FLOWS) * rtt_ms / 1e3
+    time_s = math.ceil(min(max(time_s, _LEAST_S), _MOST_S))
+    with Twin(binary, delay=f"{rtt_ms / 2:g} ms") as twin:
+        twin.change(loss=loss, way="forward")
+        server = twin.start("b", ["iperf3", "-s", "-1"])
+        twin.wait_listening("b", 5201)
+        client = twin.start("a", ["iperf3", "-c", twin.addresses["b"], "-C", "reno", "-P", _FLOWS, "-J",
+                                  "-O", _START_S, "-t", time_s])
+        report = json.loads(finished(client, time_s + _START_S + 60))
+        finished(server, 10)
+        flow_bps = report["end"]["sum_received"]["bits_per_second"] / _FLOWS
+        off = flow_bps / expected_bps - 1
+        row = Row(f"Reno, RTT {rtt_ms} ms, loss {loss:g}: mean of {_FLOWS} flows over {time_s} s",
+                  f"{expected_bps / 1e6:.2f} Mb/s ± 20 %", f"{flow_bps / 1e6:.2f} Mb/s ({off:+.1%})",
+                  abs(off) <= _TOLERANCE)
+        yield row.account(twin)
 
 
 def recovery(binary, quick):
     """From one lost segment until the window is what it was: within 15 % of the formula."""
     for rate_bps, rtt_ms in _RECOVERIES[:1] if quick else _RECOVERIES:
-        with Twin(binary, rate=f"{rate_bps / 1e6:g} Mb/s", delay=f"{rtt_ms / 2:g} ms", queue="100 ms") as twin:
-            yield _recovery(twin, rate_bps, rtt_ms / 1e3)
+        yield partial(_recovery, binary, rate_bps, rtt_ms)
 
 
-def _recovery(twin, rate_bps, rtt_s):
+def _recovery(binary, rate_bps, rtt_ms):
+    with Twin(binary, rate=f"{rate_bps / 1e6:g} Mb/s", delay=f"{rtt_ms / 2:g} ms", queue="100 ms") as twin:
+        yield _recovered(twin, rate_bps, rtt_ms / 1e3)
+
+
+def _recovered(twin, rate_bps, rtt_s):
     rho_s = rate_bps * rtt_s**2 / (2 * _FORMULA_MSS * 8)
     # As many full segments as the path holds: no queue before the loss, and none after it.
     window = math.ceil(rate_bps * rtt_s / (_MTU * 8))

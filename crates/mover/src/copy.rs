@@ -17,6 +17,7 @@ use crate::hook::{self, Programs};
 use crate::io::output::REORDER_CHUNKS;
 use crate::link::LinkError;
 use crate::request::{CopyRequest, MoveError, Place, Remote, STREAMS_AUTO_MAX, Steer, TestRequest, Why};
+use crate::report::Arrived;
 use crate::server::Counters;
 use crate::session::source::End;
 use crate::session::{Context, SessionError, Steering, chain, destination, memory, output, source, stopped};
@@ -445,15 +446,14 @@ pub async fn test(
         let other = if request.reverse { Direction::Push } else { Direction::Pull };
         let (one, back) = tokio::join!(one, one_way(&request, other, request.duration, &events, None));
         back.0.map_err(|e| move_error(e, 0, false))?;
-        summary.reverse_rate_bps = back.1.map(|end| verified(&end, other).1);
+        summary.reverse_rate_bps = back.1.map(|end| verified(&end, other).rate_bps());
         one
     } else {
         one.await
     };
     if let Some(end) = &end {
         end.outlook.summarise(&mut summary, direction == Direction::Push);
-        (summary.bytes, summary.rate_bps) = verified(end, direction);
-        summary.bytes_text = summary.bytes.to_string();
+        tell(&mut summary, verified(end, direction));
     }
     result.map_err(|e| move_error(e, 0, false))?;
     summary.ok = true;
@@ -461,10 +461,19 @@ pub async fn test(
     Ok(summary)
 }
 
-/// Bytes that the receiving end verified, and their rate.
-fn verified(end: &End, direction: Direction) -> (u64, u64) {
-    let bytes = if direction == Direction::Push { end.outlook.peer.bytes } else { end.outlook.bytes };
-    (bytes, crate::session::tally::per_second(bytes, end.outlook.elapsed()))
+/// What the receiving end had verified when the sending end stopped. The time is that end's word, which cannot be longer than the
+/// test took here, nor much shorter.
+fn verified(end: &End, direction: Direction) -> Arrived {
+    let here = end.outlook.elapsed();
+    let total = if direction == Direction::Push { end.outlook.peer.bytes } else { end.outlook.bytes };
+    let whole = Arrived { bytes: total, took: here };
+    end.outlook.arrived.map_or(whole, |then| Arrived { took: then.took.clamp(here / 2, here), ..then })
+}
+
+fn tell(summary: &mut Summary, arrived: Arrived) {
+    (summary.bytes, summary.rate_bps) = (arrived.bytes, arrived.rate_bps());
+    summary.bytes_text = summary.bytes.to_string();
+    summary.seconds = arrived.took.as_secs_f64();
 }
 
 /// Gain that more streams must bring to count, per mille.
@@ -482,7 +491,8 @@ async fn sweep(request: &TestRequest, events: &mpsc::Sender<Event>) -> Result<Su
         let (result, end) = one_way(&step, direction, request.duration, events, None).await;
         result.map_err(|e| move_error(e, 0, false))?;
         let Some(end) = end else { break };
-        let (bytes, rate_bps) = verified(&end, direction);
+        let arrived = verified(&end, direction);
+        let rate_bps = arrived.rate_bps();
         summary.sweep.push(SweepStep { streams, rate_bps });
         if u128::from(rate_bps) * 1000 < u128::from(best) * u128::from(1000 + KNEE_GAIN) {
             break;
@@ -490,8 +500,7 @@ async fn sweep(request: &TestRequest, events: &mpsc::Sender<Event>) -> Result<Su
         best = rate_bps;
         summary.knee = Some(streams);
         end.outlook.summarise(&mut summary, direction == Direction::Push);
-        (summary.bytes, summary.rate_bps) = (bytes, rate_bps);
-        summary.bytes_text = bytes.to_string();
+        tell(&mut summary, arrived);
         streams *= 2;
     }
     summary.ok = true;

@@ -106,6 +106,30 @@ impl SendSecond {
     }
 }
 
+/// What had been verified at the receiving end of a test at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Time since the first stream was open, by the clock of that end.
+    pub took: Duration,
+}
+
+impl Arrived {
+    /// As the receiving end tells it; `None` if nothing had arrived.
+    #[must_use]
+    pub fn told(telemetry: &Telemetry) -> Option<Arrived> {
+        let took = Duration::from_micros(telemetry.at_us);
+        (telemetry.bytes > 0).then_some(Arrived { bytes: telemetry.bytes, took })
+    }
+
+    /// The rate up to then, b/s of payload.
+    #[must_use]
+    pub fn rate_bps(&self) -> u64 {
+        per_second(self.bytes, self.took)
+    }
+}
+
 /// Samples of one end.
 #[derive(Debug)]
 pub struct Outlook {
@@ -131,8 +155,12 @@ pub struct Outlook {
     pub socket_buffer_bytes: u64,
     /// Congestion control in force at the sending end, and why.
     pub congestion: Option<Congestion>,
+    /// It was another one before.
+    switched: bool,
     /// What this end reads or writes with, as far as that is known.
     pub io: Option<StorageIo>,
+    /// Of a test: what had arrived when it ended.
+    pub arrived: Option<Arrived>,
     events: Option<mpsc::Sender<Event>>,
     /// Until it is told.
     started: Option<Started>,
@@ -155,7 +183,9 @@ impl Default for Outlook {
             streams: 0,
             socket_buffer_bytes: 0,
             congestion: None,
+            switched: false,
             io: None,
+            arrived: None,
             events: None,
             started: None,
             begin: Instant::now(),
@@ -191,7 +221,8 @@ impl Outlook {
             return false;
         }
         tracing::info!(congestion = now.name, reason = now.reason, "congestion control");
-        self.congestion = Some(now.clone());
+        let before = self.congestion.replace(now.clone());
+        self.switched |= before.is_some_and(|before| before.name != now.name);
         self.started().await;
         if let (Some(reason), true) = (&now.reason, now.refused) {
             self.tell(Event::Warning { text: reason.clone() }).await;
@@ -199,7 +230,7 @@ impl Outlook {
         true
     }
 
-    /// The same, as the far end says that sends.
+    /// What [`Outlook::congestion`] is, as the far end says that sends.
     ///
     /// # Errors
     /// When it says what cannot be.
@@ -209,6 +240,13 @@ impl Outlook {
         }
         self.congestion(now).await;
         Ok(())
+    }
+
+    /// Whether the sending end went over to another congestion control in the middle of the session, which it does for losses that
+    /// no queue explains, and for nothing else.
+    #[must_use]
+    pub fn is_lossy(&self) -> bool {
+        self.switched
     }
 
     /// Called once a second: a session whose first stream takes long has started too.

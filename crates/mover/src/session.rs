@@ -214,8 +214,10 @@ impl Context {
 pub struct Wire {
     /// The link.
     pub link: Link,
-    /// Last telemetry of the other end.
+    /// Last telemetry of the other end,
     pub peer: Telemetry,
+    /// and the one before it.
+    pub peer_before: Telemetry,
     /// What limited the other end, by what it told.
     pub limits: Shares,
     told: Instant,
@@ -240,6 +242,7 @@ impl Wire {
         Wire {
             link,
             peer: Telemetry::default(),
+            peer_before: Telemetry::default(),
             limits: Shares::default(),
             told: now,
             heard: now,
@@ -259,7 +262,7 @@ impl Wire {
                 // By our own clock: what the other end says of the time is not trusted.
                 let span = self.heard - std::mem::replace(&mut self.told, self.heard);
                 self.limits.add(Limit::of_code(telemetry.limit), span);
-                self.peer = telemetry;
+                self.peer_before = std::mem::replace(&mut self.peer, telemetry);
             }
             other => return Some(other),
         }

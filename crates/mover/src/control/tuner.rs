@@ -175,7 +175,7 @@ impl StreamTuner {
         }
     }
 
-    /// Other bounds, for instance because the host's budget is shared with a new session.
+    /// Other bounds, for instance because the path loses packets.
     pub fn set_bounds(&mut self, now: Duration, bounds: Bounds) {
         self.bounds = bounds;
         if self.base != bounds.clamp(self.base) {

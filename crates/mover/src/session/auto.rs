@@ -13,6 +13,8 @@ use crate::known_paths::{self, KnownPath};
 
 /// Finds the number of streams, if that is to be found and this end opens them.
 pub struct Auto {
+    bounds: Bounds,
+    is_far: bool,
     tuner: Option<StreamTuner>,
     known: Option<KnownPath>,
     begin: Instant,
@@ -30,7 +32,16 @@ impl Auto {
         let goal = context.settings.rate_bps.map(Goodput::from_bps);
         let start = Start { rtt: context.rtt, goal, memory: memory.as_ref(), ..Start::default() };
         let tuner = context.auto_streams.then(|| StreamTuner::new(Duration::ZERO, bounds, &start));
-        Auto { tuner, known, begin: Instant::now(), bytes: 0 }
+        Auto { bounds, is_far: tuner::is_far(context.rtt), tuner, known, begin: Instant::now(), bytes: 0 }
+    }
+
+    /// The path loses packets without being full. Over a far one there are as many streams as there may be from now on: what
+    /// one gets changes from second to second, what all get the less the more there are, and BBR takes seconds to fill what a
+    /// stream leaves that ends (1 Gb/s, 200 ms, 10⁻⁴: 8 streams 95 %, 16 streams 97 %, from 8 to 16 and back 94 %).
+    pub fn lossy(&mut self) {
+        if let Some(tuner) = self.tuner.as_mut().filter(|_| self.is_far) {
+            tuner.set_bounds(self.begin.elapsed(), Bounds { min: self.bounds.max, ..self.bounds });
+        }
     }
 
     /// Streams to have before anything is measured.

@@ -17,13 +17,13 @@ use crate::frame::Pool;
 use crate::link::LinkError;
 use crate::net::NetEvent;
 use crate::net::test_data::TestData;
-use crate::report::Outlook;
+use crate::report::{Arrived, Outlook};
 use crate::request::Steer;
 use crate::session::source::End;
 
 /// Between two looks at the sockets; also how fine the end of a test is.
 const TICK: Duration = Duration::from_millis(20);
-/// How long streams may take to end in good order.
+/// How long streams may take to end in good order; what has not arrived then is not counted.
 const ENDING: Duration = Duration::from_secs(10);
 
 /// Sends for `duration`, then ends the streams.
@@ -51,6 +51,8 @@ pub async fn send(
     wire.say_goodbye(telemetry, &result).await;
     while wire.before_goodbye().await.is_some() {}
     end.outlook.peer = wire.peer;
+    // The last of all is of when every record was checked; the one before of when the goodbye was heard.
+    end.outlook.arrived = Arrived::told(&wire.peer_before);
     wire.link.close(CLOSE).await;
     let _ = tokio::task::spawn_blocking(move || drop(sending)).await;
     (result, end)
@@ -195,7 +197,13 @@ async fn receive_until(
     loop {
         tokio::select! {
             message = wire.link.recv() => match wire.hear(message?).await {
-                Some(Control::Bye(Bye::Done)) => return Ok(()),
+                Some(Control::Bye(Bye::Done)) => {
+                    let telemetry = receiving.look(0, &mut end.outlook);
+                    end.outlook.arrived = Arrived::told(&telemetry);
+                    wire.link.send(Control::Telemetry(telemetry)).await;
+                    last_records(receiving).await;
+                    return Ok(());
+                }
                 Some(Control::Bye(Bye::Abandoned(why))) => return Err(SessionError::Abandoned(why)),
                 Some(Control::Refused(why)) => return Err(LinkError::Refused(why).into()),
                 Some(Control::SetStreams(n)) => receiving.set_streams(n),
@@ -245,6 +253,18 @@ async fn receive_until(
                 Steer::Stop => return Ok(()),
             },
             () = stopped(&mut stop) => return Err(SessionError::Stopped),
+        }
+    }
+}
+
+/// Waits for what is still on its way, for repairs of losses too, so that every record is checked. None of it counts: what the test
+/// measures ended with the goodbye.
+async fn last_records(receiving: &mut Receiving) {
+    let until = tokio::time::Instant::now() + ENDING;
+    while !receiving.streams.is_empty() {
+        let Ok(Some(event)) = tokio::time::timeout_at(until, receiving.events.recv()).await else { return };
+        if let NetEvent::Closed { id, why, .. } = event {
+            receiving.closed(id, why.as_deref());
         }
     }
 }

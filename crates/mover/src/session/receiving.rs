@@ -150,6 +150,9 @@ impl Receiving {
     /// The number of streams to have from now on, if it changes; the sender must hear of it.
     pub fn tune(&mut self, span: Duration, outlook: &Outlook, limit: Limit) -> Option<u16> {
         let bytes = self.bytes();
+        if outlook.is_lossy() {
+            self.auto.lossy();
+        }
         let n = self
             .auto
             .second(bytes, span, &outlook.sample, limit, self.streams.wanted)

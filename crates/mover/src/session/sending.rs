@@ -368,6 +368,7 @@ impl Sending {
             let rtt = Duration::from_micros(look.min_rtt_us);
             let switch = |live: &super::streams::Live| tune::congestion(live.socket.as_fd(), Choice::Lossy, rtt);
             self.switched = self.streams.live().map(|(_, live)| switch(live)).last();
+            self.auto.lossy();
         }
     }
 

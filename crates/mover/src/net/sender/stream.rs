@@ -190,7 +190,9 @@ impl Stream {
                 return Err(Turn::Gated);
             }
         }
-        let part_done = self.at + len == part.len;
+        // A test that is over ends with the record at hand, not when all streams are done with their parcels.
+        let is_over = shared.test.is_some() && shared.finish.load(Ordering::Relaxed);
+        let part_done = self.at + len == part.len || is_over;
         self.now.last = part_done && self.part + 1 == parts;
         let flags = if self.now.last { LAST } else { 0 } | if part_done && part.file_end { FILE_END } else { 0 };
         let offset = part.offset + u64::from(self.at);

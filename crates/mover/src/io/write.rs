@@ -4,7 +4,7 @@
 //! with plain positional writes where io_uring is not to be had. Small files are written whole by several
 //! threads, for they cost system calls, not bandwidth.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crossbeam_channel::TryRecvError;
 use proto::record::Kind;
 use proto::{Entry, EntryKind};
 use sys::file::{
-    Flush, OpenFlags, Owner, Times, fchmod, fchown, futimens, set_xattr, sync_file_range, truncate, write_all_at,
+    Advice, Flush, OpenFlags, Owner, Times, fadvise, fchmod, fchown, futimens, set_xattr, sync_file_range, truncate,
+    write_all_at,
 };
 use sys::ring::Ring;
 use tokio::sync::mpsc;
@@ -31,6 +32,8 @@ use crate::frame::{Frame, Part, Pool};
 pub const RING_DEPTH: u32 = 8;
 /// Devices whose better way is found; further ones are written directly.
 const DEVICES_MAX: usize = 32;
+/// Chunks that one thread has written through the page cache and not cleared out of it yet.
+const BEHIND_MAX: usize = 8;
 
 /// News of the writers.
 #[derive(Debug)]
@@ -201,6 +204,35 @@ struct Trials {
     devices: HashMap<u64, WriteTrial>,
     /// When the last write ended.
     ended: Option<Instant>,
+    behind: Behind,
+}
+
+/// What was written through the page cache and is still there.
+///
+/// It is sent to the disk at once: left to the kernel it would wait, and the disk idle, until the file is made durable at its
+/// end. And it leaves the cache some chunks later, as what goes past the cache never enters it: memory that was used a moment ago
+/// takes the next chunks, others' files stay where they are, and no more is dirty than the disk writes in a moment.
+#[derive(Default)]
+struct Behind {
+    chunks: VecDeque<(Arc<OwnedFd>, u64, u64)>,
+}
+
+impl Behind {
+    fn add(&mut self, file: &BigFile, offset: u64, bytes: u64) {
+        // Where this is not known the kernel writes when it likes. A failure is told again when the file is made durable:
+        // that goes over the other descriptor, and each tells once.
+        let _ = sync_file_range(&file.aligned, offset, bytes, Flush::Start);
+        self.chunks.push_back((file.aligned.clone(), offset, bytes));
+        if self.chunks.len() > BEHIND_MAX {
+            self.chunks.pop_front().inspect(|(fd, offset, bytes)| clear(fd, *offset, *bytes));
+        }
+    }
+}
+
+/// Waits until a range is on the disk and takes it out of the page cache.
+fn clear(fd: &OwnedFd, offset: u64, bytes: u64) {
+    let _ = sync_file_range(fd, offset, bytes, Flush::Wait);
+    let _ = fadvise(fd, offset, bytes, Advice::DontNeed);
 }
 
 impl Trials {
@@ -217,7 +249,7 @@ impl Trials {
         let trial = self.devices.get_mut(&file.device).filter(|trial| file.direct && trial.is_open());
         if let Some(trial) = trial {
             if job.way == Way::Cached {
-                let _ = sync_file_range(&file.cached, offset, bytes, Flush::Wait);
+                clear(&file.aligned, offset, bytes);
             }
             let since = self.ended.map_or(job.begin, |ended| ended.max(job.begin));
             trial.took(job.way, bytes, since.elapsed());
@@ -226,9 +258,7 @@ impl Trials {
             }
             self.ended = Some(Instant::now());
         } else if job.way == Way::Cached {
-            // What goes through the page cache is sent to the disk at once: left to the kernel it would wait
-            // there, and the disk idle, until the file is made durable at its end.
-            let _ = sync_file_range(&file.cached, offset, bytes, Flush::Start);
+            self.behind.add(file, offset, bytes);
         }
     }
 }

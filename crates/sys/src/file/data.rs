@@ -1,10 +1,10 @@
 //! Reading and writing at a position.
 
-use std::io;
+use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
-use rustix::io::{pread, pwrite, retry_on_intr};
+use rustix::io::{ReadWriteFlags, pread, preadv2, pwrite, retry_on_intr};
 
 /// How a range of a file will be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,14 @@ pub fn fadvise(fd: impl AsFd, offset: u64, len: u64, advice: Advice) -> io::Resu
         Advice::NoReuse => rustix::fs::Advice::NoReuse,
     };
     Ok(rustix::fs::fadvise(fd, offset, NonZeroU64::new(len), advice)?)
+}
+
+/// Whether the byte at `offset` is in the page cache, or cannot be told to be elsewhere: file systems that know no reads
+/// without waiting say nothing. Of a file opened with O_DIRECT this tells nothing.
+pub fn is_cached(fd: impl AsFd, offset: u64) -> bool {
+    let mut byte = [0];
+    let read = preadv2(fd, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT);
+    !matches!(read, Err(rustix::io::Errno::AGAIN))
 }
 
 /// One read at `offset`: the number of bytes, 0 at the end of the file.

@@ -177,6 +177,16 @@ fn bounds_hold() {
 }
 
 #[test]
+fn with_one_number_allowed_nothing_is_tried() {
+    let mut session = Session::new(&FAR, knee(8));
+    session.run(5);
+    session.tuner.set_bounds(Duration::from_secs(5), Bounds { min: 16, max: 16 });
+    assert_eq!(session.tuner.target(), 16, "at once");
+    session.run(200);
+    assert!(session.targets[5..].iter().all(|target| *target == 16));
+}
+
+#[test]
 fn what_was_found_is_remembered() {
     let mut session = Session::new(&FAR, knee(8));
     assert_eq!(session.tuner.memory("a b", 7), None);

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, TryRecvError};
 use proto::ChunkSet;
 use proto::record::Kind;
 use proto::source::{Item, Read};
-use sys::file::{Advice, Meta, OpenFlags, fadvise, read_exact_at, seek_data, seek_hole, set_direct};
+use sys::file::{Advice, Meta, OpenFlags, fadvise, is_cached, read_exact_at, seek_data, seek_hole, set_direct};
 use sys::ring::Ring;
 
 use super::{Loaded, ReadEvent, Running, Shared, SourceFile, Task, feed, next};
@@ -24,6 +24,10 @@ use crate::request::IoChoice;
 const OPEN_FILES_MAX: usize = 16;
 /// Devices whose better way is remembered; further ones share the last place.
 const DEVICES_MAX: usize = 32;
+
+/// Bytes asked of the disk with one call: the kernel takes no more than its window for reading ahead, 128 KiB if nobody
+/// changed it.
+const ASK_BYTES: u64 = 128 << 10;
 
 struct OpenFile {
     fd: Arc<OwnedFd>,
@@ -44,6 +48,8 @@ struct InFlight {
     begin: Instant,
     /// How it is read, where there is a choice.
     way: Option<(u64, Way)>,
+    /// It enters the page cache for this read, and leaves it afterwards.
+    passes: bool,
 }
 
 /// Reads chunks of big files until the queue is closed.
@@ -117,6 +123,9 @@ impl<'a> ChunkReader<'a> {
             {
                 self.trial(device).took(way, job.begin.elapsed());
             }
+            if job.passes {
+                let _ = fadvise(&done.file, job.item.offset, u64::from(job.item.len), Advice::DontNeed);
+            }
             let read = match done.result {
                 Ok(n) if n >= wanted => Ok(wanted),
                 // A short direct read ends at the end of the file, or at something odd: the plain call tells.
@@ -136,7 +145,7 @@ impl<'a> ChunkReader<'a> {
         let Some(mut frame) = self.frame() else { return };
         (frame.parcel, frame.kind) = (parcel, Kind::Chunk);
         let begin = Instant::now();
-        let mut job = InFlight { parcel, parts: Vec::new(), item, file, begin, way: None };
+        let mut job = InFlight { parcel, parts: Vec::new(), item, file, begin, way: None, passes: false };
         if let Err(error) = self.open(&job) {
             return self.finish(job, frame, Err(error));
         }
@@ -156,6 +165,10 @@ impl<'a> ChunkReader<'a> {
             let way = self.trial(device).choose();
             job.way = Some((device, way));
             fd = if way == Way::Direct { fd } else { cached };
+        } else {
+            // What somebody else has there stays. By the middle it is told, where our own reading ahead has not come.
+            job.passes = !is_cached(&cached, item.offset + u64::from(item.len) / 2);
+            ask_ahead(&fd, item);
         }
         self.token += 1;
         let Frame { buf, parts, parcel, .. } = frame;
@@ -211,11 +224,12 @@ impl<'a> ChunkReader<'a> {
         let meta = Meta::of(&fd)?;
         let sparse = meta.blocks * 512 < meta.size;
         let direct = self.shared.io != IoChoice::Posix && set_direct(&fd, true).unwrap_or(false);
-        // Where there is a choice, the page cache is only asked for what is wanted now and then.
-        let _ = match direct {
-            true => fadvise(&cached, 0, 0, Advice::Random),
-            false => fadvise(&fd, 0, 0, Advice::Sequential),
-        };
+        // The page cache is asked for what is wanted, and for nothing beyond: other readers are there, and what they have read
+        // and cleared out would be read again.
+        let _ = fadvise(&cached, 0, 0, Advice::Random);
+        if !direct {
+            let _ = fadvise(&fd, 0, 0, Advice::Random);
+        }
         let device = meta.dev;
         self.files.insert(key, OpenFile { fd: Arc::new(fd), cached: Arc::new(cached), direct, device, sparse, used });
         Ok(())
@@ -294,6 +308,14 @@ impl<'a> ChunkReader<'a> {
             feed(&mut running, &loaded.frame.buf, &parts, item.offset, item.offset + u64::from(item.len));
             self.shared.tell(ReadEvent::Loaded(loaded));
         }
+    }
+}
+
+/// Asks the disk for all of a chunk at once, which plain reads do a window after the other.
+fn ask_ahead(fd: &OwnedFd, item: Item) {
+    let end = item.offset + u64::from(item.len);
+    for at in (item.offset..end).step_by(ASK_BYTES as usize) {
+        let _ = fadvise(fd, at, ASK_BYTES.min(end - at), Advice::WillNeed);
     }
 }
 

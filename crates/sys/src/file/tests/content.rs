@@ -192,3 +192,20 @@ fn bytes_move_between_descriptors() {
     let empty = splice(&read_end, None, &to, Some(&mut back), 1, false).unwrap_err();
     assert_eq!(empty.kind(), ErrorKind::WouldBlock);
 }
+
+#[test]
+fn what_was_written_is_cached_until_it_is_cleared_out() {
+    let temp = tempfile::tempfile().unwrap();
+    let disk = statfs(&temp).unwrap();
+    write_all_at(&temp, &[7; 1 << 20], 0).unwrap();
+    assert!(is_cached(&temp, 1 << 19));
+    sync_file_range(&temp, 0, 1 << 20, Flush::Wait).unwrap();
+    fadvise(&temp, 0, 1 << 20, Advice::DontNeed).unwrap();
+    // Of tmpfs the cache is all there is, and some network file systems do not say.
+    if ["ext4", "xfs", "btrfs"].contains(&disk.name.as_str()) {
+        assert!(!is_cached(&temp, 1 << 19), "{disk:?}");
+    }
+    let mut byte = [0];
+    assert_eq!(read_at(&temp, &mut byte, 1 << 19).unwrap(), 1);
+    assert_eq!(byte, [7]);
+}

@@ -1,6 +1,10 @@
 """What may go wrong in an arm, told apart from mistakes in the harness."""
 
 
+# How the problem of an arm begins that did not end within its time limit.
+OVER_LIMIT = "stopped after"
+
+
 class ArmFailed(Exception):
     """The program under test failed; the other arms go on."""
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from .cgroup import Cgroup
-from .errors import ArmFailed, OverLimit
+from .errors import OVER_LIMIT, ArmFailed, OverLimit
 
 _CLONE_NEWNET = 0x40000000
 _PR_SET_PDEATHSIG = 1
@@ -115,7 +115,7 @@ def wait_sampling(process, sides, limit_s):
                 side.sample_memory()
             elapsed_s = time.monotonic() - start
             if elapsed_s > limit_s:
-                raise OverLimit(f"stopped after {limit_s} s")
+                raise OverLimit(f"{OVER_LIMIT} {limit_s} s")
             if poller.poll(1000 * _TICKS_S[elapsed_s > 2.0]):
                 return process.wait()
     finally:

@@ -58,7 +58,7 @@ def _tcp(binary, mtu, congestion):
         twin.raise_buffers(_BUFFER_BYTES)
         server = twin.start("b", ["iperf3", "-s", "-1", "-J"])
         twin.wait_listening("b", 5201)
-        client = twin.start("a", ["iperf3", "-c", twin.addresses["b"], "-P", _STREAMS, "-C", congestion, "-J",
+        client = twin.start("a", ["iperf3", "-c", twin.addresses["b"], "-P", _STREAMS, "-C", congestion, "-J", "-Z",
                                   "-t", _FILL_S + _LOOK_S + 2])
         time.sleep(_FILL_S)
         with _Look(twin) as look:

@@ -20,6 +20,7 @@ _CONGESTIONS = ("cubic", "bbr", "reno")
 _PEER_STREAMS = (1, 8)
 _HAND_SET = (1, 2, 4, 8, 16)
 _COMPARED = 8
+_LATE_US = 1000.0
 
 
 @dataclass
@@ -32,6 +33,12 @@ class CellRun:
     skipped: dict = field(default_factory=dict)
     failure: str = ""
     late_p99_us: float = 0.0
+    # Where it was measured, as `machine.describe` has it.
+    machine: dict = field(default_factory=dict)
+
+    @property
+    def is_late(self):
+        return self.late_p99_us > _LATE_US
 
     def best(self, kind):
         """The fastest arm of a kind: (label, rate in b/s of goodput)."""
@@ -42,9 +49,9 @@ class CellRun:
         return next((arm.rate().median for arm in self.arms if arm.label == label and arm.rate()), None)
 
 
-def run_cell(what, cell, choice, work, logs):
+def run_cell(what, cell, choice, work, logs, about):
     """All rounds of a cell over one twin."""
-    run = CellRun(what, cell)
+    run = CellRun(what, cell, machine=about)
     settings = choice.settings
     try:
         with Bench(settings, work, logs, None, lambda: Path(choice.longhaul, cell)) as bench:

@@ -22,6 +22,7 @@ from .capacity import capacity
 from .cells import FILE, FILES, MEMORY, run_cell
 from .cut import cut
 from .held import held
+from .kept import kept
 from .path import Cell
 from .report import as_json, markdown
 from .targets import targets
@@ -74,7 +75,8 @@ def _run(options, binary):
     own_mounts()
     work.mkdir(parents=True, exist_ok=True)
     about = machine.describe(work, binary)
-    runs, rows, failure = [], {}, None
+    runs, rows, failure = kept(out / "distance.json") if options.go_on else [], {}, None
+    done = {(run.what, run.cell) for run in runs}
 
     def write():
         # After every cell, so that a run cut short keeps what it has.
@@ -93,8 +95,12 @@ def _run(options, binary):
                 print(failure, file=sys.stderr)
             continue
         for cell in cells:
-            runs.append(run_cell(what, cell, choice, work, out / "logs"))
+            if (what, cell) in done:
+                print(f"({cell}) {what}: kept", file=sys.stderr)
+                continue
+            runs.append(run_cell(what, cell, choice, work, out / "logs", about))
             write()
+    write()
     shutil.rmtree(work, ignore_errors=True)
     print((out / "distance.md").read_text(), end="")
     if failure or any(run.failure or any(arm.problems() for arm in run.arms) for run in runs):
@@ -126,6 +132,8 @@ def _parser():
                         metavar="LIST", help=f"of {','.join(NAMES)}; or none")
     parser.add_argument("--arms", type=lambda text: tuple(text.split(",")), default=(), metavar="LABEL,…",
                         help="only these, as the report names them: 'longhaul clear,iperf3 8 bbr'; default all")
+    parser.add_argument("--continue", dest="go_on", action="store_true",
+                        help="keep the cells that DIR/distance.json has whole and in time, and measure the others")
     parser.add_argument("--limit", type=_count, metavar="SECONDS",
                         help="an arm that takes longer is stopped and not tried again; default 300")
     parser.add_argument("--out", type=Path, default=_DEFAULT_OUT, metavar="DIR",

@@ -8,7 +8,6 @@ from .cells import MEMORY
 from .row import HEAD
 from .targets import share, targets
 
-_LATE_US = 1000.0
 _TITLES = {
     "capacity": ("What the emulator carries", CAPACITY_HEAD),
     "rate": ("Set point, by the counters of the link", HEAD),
@@ -21,7 +20,7 @@ def markdown(runs, rows, machine, settings):
     for what, of in rows.items():
         title, columns = _TITLES[what]
         parts.append("\n".join([f"## {title}", "", *columns, *(row.line for row in of)]))
-    parts += [_cell(run) for run in runs]
+    parts += [_cell(run, machine) for run in runs]
     parts.append("\n".join(["## Method", "", *(f"- {line}" for line in _METHOD)]))
     lines = [target.line for target in targets(runs)]
     if lines:
@@ -37,14 +36,14 @@ def as_json(runs, rows, machine, settings):
         **{what: [vars(row) for row in of] for what, of in rows.items()},
         "cells": [
             {"what": run.what, **dataclasses.asdict(run.cell), "late_p99_us": run.late_p99_us, "failure": run.failure,
-             "skipped": run.skipped, "arms": [arm_json(arm) for arm in run.arms]}
+             "skipped": run.skipped, "machine": run.machine, "arms": [arm_json(arm) for arm in run.arms]}
             for run in runs
         ],
         "targets": [{**dataclasses.asdict(target), "verdict": target.verdict} for target in targets(runs)],
     }
 
 
-def _cell(run):
+def _cell(run, machine):
     steady = run.what == MEMORY
     lines = [f"## {run.what}: {run.cell}", ""]
     lines += ["| arm | data | Mb/s | min..max | of the path |" + (" steady |" if steady else "")
@@ -53,7 +52,9 @@ def _cell(run):
     for arm in sorted(run.arms, key=lambda arm: -(arm.rate().median if arm.rate() else 0)):
         lines.append(_row(run, arm, steady))
     notes = [run.failure] if run.failure else []
-    if run.late_p99_us > _LATE_US:
+    if (run.machine["cpu"], run.machine["cpus"]) != (machine["cpu"], machine["cpus"]):
+        notes.append(f"measured on {run.machine['cpus']} × {run.machine['cpu']}")
+    if run.is_late:
         notes.append(f"**emulator late**: p99 {run.late_p99_us:.0f} µs; these numbers are not to be published")
     notes += [f"{arm.label}: {text}" for arm in run.arms for text in arm.problems()]
     notes += [f"skipped {label}: {reason}" for label, reason in run.skipped.items()]

@@ -1,0 +1,39 @@
+"""What an earlier run of the grid has measured: a campaign of most of a day goes on where it was cut short."""
+
+import json
+
+from ..arm import Arm
+from ..errors import OVER_LIMIT, Unusable
+from ..sample import Sample
+from .cells import CellRun
+from .path import Cell
+
+_FIELDS = ("rate_bps", "rtt_ms", "loss")
+
+
+def kept(report):
+    """The cells of a `distance.json` that can be used: those that ended, while the emulator was in time, with every arm that does."""
+    if not report.exists():
+        return []
+    try:
+        cells = json.loads(report.read_text())["cells"]
+        runs = [_run(cell) for cell in cells]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Unusable(f"{report} is not a report of this program ({error!r}): move it away, or go without --continue") from error
+    return [run for run in runs if not (run.failure or run.is_late or any(map(_failed, run.arms)))]
+
+
+def _failed(arm):
+    """Whether another run may do better: not where it took too long."""
+    return not arm.valid and not any(OVER_LIMIT in problem for problem in arm.problems())
+
+
+def _run(cell):
+    arms = [Arm(arm["group"], arm["arm"], arm["kind"], arm["protection"], None, [_sample(one) for one in arm["runs"]])
+            for arm in cell["arms"]]
+    return CellRun(cell["what"], Cell(*(cell[name] for name in _FIELDS)), arms, cell["skipped"], cell["failure"],
+                   cell["late_p99_us"], cell["machine"])
+
+
+def _sample(run):
+    return Sample(**{name: value for name, value in run.items() if name != "rate_bps"})

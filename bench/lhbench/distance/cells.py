@@ -56,6 +56,8 @@ def run_cell(what, cell, choice, work, logs, about):
     try:
         with Bench(settings, work, logs, None, lambda: Path(choice.longhaul, cell)) as bench:
             _RUNS[what](run, bench, choice)
+            if not run.arms:
+                run.failure = "no arm is called so, or none can run here"
             late = [s.extra["late_p99_us"] for arm in run.arms for s in arm.samples if "late_p99_us" in s.extra]
             run.late_p99_us = max(late, default=0.0)
     except OSError as error:

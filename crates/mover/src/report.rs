@@ -242,8 +242,8 @@ impl Outlook {
         Ok(())
     }
 
-    /// Whether the sending end went over to another congestion control in the middle of the session, which it does for losses that
-    /// no queue explains, and for nothing else.
+    /// Whether the sending end went over to another congestion control in the middle of the session, as it does for losses that no
+    /// queue explains. Streams over addresses that differ much in their round trip look the same from here.
     #[must_use]
     pub fn is_lossy(&self) -> bool {
         self.switched

@@ -1,5 +1,6 @@
 //! Taking a twin down, whatever state it is in.
 
+use std::io::ErrorKind;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -39,7 +40,7 @@ pub fn down(place: &Place) -> Result<()> {
         }
     }
     for name in namespaces {
-        Namespace::named(&name)?.delete().with_context(|| format!("cannot remove the network namespace {name}"))?;
+        delete(&name)?;
     }
     place.remove()
 }
@@ -57,10 +58,18 @@ pub fn down_all(begin: &str) -> Result<Vec<String>> {
     let left = netns::names(&format!("{}{begin}", plan::NAMESPACES))?;
     end_programs(&left)?;
     for name in left {
-        Namespace::named(&name)?.delete()?;
+        delete(&name)?;
         removed.push(name);
     }
     Ok(removed)
+}
+
+/// Another `down` may have been faster: a namespace that is gone is what was wanted.
+fn delete(name: &str) -> Result<()> {
+    match Namespace::named(name)?.delete() {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        deleted => deleted.with_context(|| format!("cannot remove the network namespace {name}")),
+    }
 }
 
 fn end_programs(namespaces: &[String]) -> Result<()> {
@@ -95,4 +104,14 @@ fn kill_emulator(place: &Place) -> Result<()> {
         sleep(STEP);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_that_another_removed_is_no_error() {
+        delete(&format!("lh-none-{}", std::process::id())).unwrap();
+    }
 }

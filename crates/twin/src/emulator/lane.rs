@@ -180,6 +180,9 @@ impl Lane {
             Some(&Reverse((due, _))) => self.pace.until(due).saturating_sub(begin).min(SLEEP_MAX),
             None => SLEEP_MAX,
         };
+        if let Some(nap) = self.pace.nap(begin, span) {
+            std::thread::sleep(nap);
+        }
         self.epoll.wait_exactly(events, Duration::from_nanos(span))?;
         let end = self.now();
         self.came = self.pace.woken(begin, span, end, !events.is_empty());

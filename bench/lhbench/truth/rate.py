@@ -39,7 +39,8 @@ def _saturated(twin, set_bps, streams):
     client = twin.start("a", ["iperf3", "-c", twin.addresses["b"], "-P", streams, "-C", "cubic", "-J", "-Z", "-l", block,
                               "-t", int(_FILL_S + _LOOK_S + 2)])
     time.sleep(_FILL_S)
-    before = twin.stats()["a"]
+    started = twin.stats()
+    before = started["a"]
     time.sleep(_LOOK_S)
     after = twin.stats()["a"]
     finished(client, 30)
@@ -58,7 +59,7 @@ def _saturated(twin, set_bps, streams):
         row.void.append(f"not saturated: busy {busy:.2%} of the time")
     if dropped:
         row.void.append(f"{dropped} packets were dropped")
-    row.account(twin)
+    row.account(twin, since=started)
     if set_bps >= 1e9:
         row.target += f", lateness p99 ≤ {LATE_NS / 1e6:g} ms"
     return row

@@ -52,6 +52,8 @@ def _mathis(binary, rtt_ms, loss):
         twin.wait_listening("b", 5201)
         client = twin.start("a", ["iperf3", "-c", twin.addresses["b"], "-C", "reno", "-P", _FLOWS, "-J",
                                   "-O", _START_S, "-t", time_s])
+        time.sleep(_START_S)
+        started = twin.stats()
         report = json.loads(finished(client, time_s + _START_S + 60))
         finished(server, 10)
         flow_bps = report["end"]["sum_received"]["bits_per_second"] / _FLOWS
@@ -59,7 +61,7 @@ def _mathis(binary, rtt_ms, loss):
         row = Row(f"Reno, RTT {rtt_ms} ms, loss {loss:g}: mean of {_FLOWS} flows over {time_s} s",
                   f"{expected_bps / 1e6:.2f} Mb/s ± 20 %", f"{flow_bps / 1e6:.2f} Mb/s ({off:+.1%})",
                   abs(off) <= _TOLERANCE)
-        yield row.account(twin)
+        yield row.account(twin, since=started)
 
 
 def recovery(binary, quick):

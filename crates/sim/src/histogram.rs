@@ -50,6 +50,12 @@ impl Histogram {
         self.count
     }
 
+    /// How many values were greater than `value`; such as are less than 3.2 % greater may be missing.
+    #[must_use]
+    pub fn count_above(&self, value: u64) -> u64 {
+        self.buckets[bucket_of(value) + 1..].iter().sum()
+    }
+
     /// The greatest value, exact; 0 if there is none.
     #[must_use]
     pub fn max(&self) -> u64 {
@@ -113,6 +119,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn what_is_above_is_counted() {
+        let mut histogram = Histogram::new();
+        for (value, times) in [(0, 5), (900_000, 3), (1_100_000, 2), (u64::MAX, 1)] {
+            histogram.record_n(value, times);
+        }
+        assert_eq!([0, 1_000_000, 2_000_000, u64::MAX].map(|value| histogram.count_above(value)), [6, 3, 1, 0]);
+    }
 
     #[test]
     fn the_ends_fit() {

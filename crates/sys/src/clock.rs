@@ -6,7 +6,17 @@ use std::time::Duration;
 /// Time since the boot, that in which the host slept included (`CLOCK_BOOTTIME`): it never goes back, and nobody sets it.
 #[must_use]
 pub fn since_boot() -> Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    duration(rustix::time::ClockId::Boottime)
+}
+
+/// The time of CLOCK_MONOTONIC, which [`std::time::Instant`] is too but does not tell: for what the kernel stamps with it.
+#[must_use]
+pub fn monotonic() -> Duration {
+    duration(rustix::time::ClockId::Monotonic)
+}
+
+fn duration(clock: rustix::time::ClockId) -> Duration {
+    let now = rustix::time::clock_gettime(clock);
     let (seconds, nanoseconds) = (u64::try_from(now.tv_sec), u32::try_from(now.tv_nsec));
     Duration::new(seconds.unwrap_or(0), nanoseconds.unwrap_or(0))
 }

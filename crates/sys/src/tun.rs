@@ -1,10 +1,14 @@
 //! TUN devices: what a namespace sends into one is read here, and what is written here arrives in it.
 
+mod first;
+
 use std::ffi::CString;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
+
+pub use first::First;
 
 /// Longest name of a device (IFNAMSIZ less the zero at its end).
 pub const NAME_MAX: usize = 15;

@@ -36,6 +36,8 @@ pub struct Stats {
     pub queue_bytes: Spread,
     /// Release minus due time.
     pub lateness_ns: Spread,
+    /// Packets that left later than [`LATE_NS`]: what a program that looks twice needs to tell of the time between.
+    pub late_packets: u64,
     /// Nothing is lost from the books: arrived + duplicated = departed + dropped + queued + in flight.
     pub conserved: bool,
     /// Packets left later than is good for numbers to publish ([`LATE_NS`] at the 99th percentile).
@@ -112,6 +114,7 @@ impl Stats {
             busy_ns: c.busy,
             queue_bytes: spread(&c.queue_depth),
             lateness_ns,
+            late_packets: c.lateness.count_above(LATE_NS),
             conserved: c.check().is_ok(),
             emulator_late: lateness_ns.p99 > LATE_NS,
             unplanned: UnplannedCounts {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use model::network::Direction;
 use sim::link::{Admission, Counters, Departure, Link, Output};
 use sys::poll::{EVENTS_MAX, Epoll, Event, Interest, Waker};
-use sys::tun::Tun;
+use sys::tun::{First, Tun};
 
 use super::pace::Pace;
 use super::store::Store;
@@ -57,6 +57,24 @@ pub struct Told {
     pub unplanned: Unplanned,
 }
 
+/// When the emulator began, by the clock of this program and by the kernel's: the same one, but each tells it in its own way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Begin {
+    instant: Instant,
+    monotonic: Duration,
+}
+
+impl Begin {
+    pub(super) fn now() -> Begin {
+        Begin { instant: Instant::now(), monotonic: sys::clock::monotonic() }
+    }
+
+    /// Nanoseconds from the begin to `at`, a time of CLOCK_MONOTONIC.
+    fn since(&self, at: Duration) -> u64 {
+        at.saturating_sub(self.monotonic).as_nanos() as u64
+    }
+}
+
 /// What a lane is asked; a direction is named by its place in the lane.
 pub(super) enum Command {
     /// Change a direction from the next segment on.
@@ -89,7 +107,9 @@ pub(super) struct Lane {
     epoll: Epoll,
     waker: Waker,
     commands: Receiver<Command>,
-    begin: Instant,
+    begin: Begin,
+    /// Stamps what ends a sleep, where the kernel can do that.
+    first: Option<First>,
     pace: Pace,
     /// Bytes that left since all that was due was out.
     step: u64,
@@ -102,17 +122,17 @@ impl Lane {
     ///
     /// # Errors
     /// When the system has no descriptor left.
-    pub(super) fn new(
-        halves: Vec<Half>,
-        waker: Waker,
-        commands: Receiver<Command>,
-        begin: Instant,
-    ) -> io::Result<Lane> {
+    pub(super) fn new(halves: Vec<Half>, waker: Waker, commands: Receiver<Command>, begin: Begin) -> io::Result<Lane> {
         let epoll = Epoll::new()?;
         epoll.add(&waker, WAKER, Interest::READ)?;
         for (n, half) in halves.iter().enumerate() {
             epoll.add(&*half.from, n as u64, Interest::READ.edge())?;
         }
+        let first = stamping(&halves).inspect_err(|error| {
+            tracing::warn!(
+                "the kernel cannot stamp packets ({error}): round trips of idle links are less exact, up to 0.1 ms"
+            );
+        });
         let count = halves.len();
         Ok(Lane {
             halves,
@@ -127,6 +147,7 @@ impl Lane {
             waker,
             commands,
             begin,
+            first: first.ok(),
             pace: Pace::default(),
             step: 0,
             came: 0,
@@ -134,7 +155,7 @@ impl Lane {
     }
 
     fn now(&self) -> u64 {
-        self.begin.elapsed().as_nanos() as u64
+        self.begin.instant.elapsed().as_nanos() as u64
     }
 
     /// Carries packets until it is told to stop.
@@ -177,15 +198,19 @@ impl Lane {
         let begin = self.now();
         let span = match self.due.peek() {
             _ if !self.readable.is_empty() => 0,
-            Some(&Reverse((due, _))) => self.pace.until(due).saturating_sub(begin).min(SLEEP_MAX),
+            Some(&Reverse((due, _))) => self.pace.until(begin, due).saturating_sub(begin).min(SLEEP_MAX),
             None => SLEEP_MAX,
         };
         if let Some(nap) = self.pace.nap(begin, span) {
             std::thread::sleep(nap);
         }
+        if let Some(first) = &self.first {
+            first.arm();
+        }
         self.epoll.wait_exactly(events, Duration::from_nanos(span))?;
         let end = self.now();
-        self.came = self.pace.woken(begin, span, end, !events.is_empty());
+        let stamped = self.first.as_ref().and_then(First::came).map(|at| self.begin.since(at));
+        self.came = self.pace.woken(begin, span, end, !events.is_empty(), stamped);
         Ok(())
     }
 
@@ -315,4 +340,12 @@ impl Lane {
         self.schedule(n);
         true
     }
+}
+
+/// # Errors
+/// When the kernel cannot do it.
+fn stamping(halves: &[Half]) -> io::Result<First> {
+    let first = First::new()?;
+    halves.iter().try_for_each(|half| first.watch(&half.from))?;
+    Ok(first)
 }

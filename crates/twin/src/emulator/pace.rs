@@ -6,11 +6,16 @@ use std::time::Duration;
 const WAKE_MAX: u64 = 200_000;
 /// Weight of one wake-up in the mean, as a divisor.
 const WAKE_WEIGHT: u64 = 8;
-/// What a packet takes from one program to the other besides its delay, when it comes to a machine that sleeps: the
+/// A sleep this long is one of an idle link: it ends early enough to be over when something is due, however long waking up takes this time, and the
+/// rest is waited for awake. Where sleeps are shorter, that would take the processor from the programs.
+const LONG: u64 = 2_000_000;
+/// Where the kernel stamps no packets: what a packet takes from one program to the other besides its delay, when it comes to a machine that sleeps: the
 /// sender's call, waking this thread, the receiver's stack. Twice this and two wake-ups are what a ping and its answer take,
 /// whose ways are on two threads (two cores of a Xeon in a virtual machine). While packets are dense it is
 /// hidden behind them; the time since the sleep began bounds what is taken off.
 const OUTSIDE: u64 = 65_000;
+/// The part of it that is left where the kernel has stamped the packet: the sender's call, and the receiver's stack.
+const CALLS: u64 = 30_000;
 /// Time between two releases while traffic flows: what falls due in between leaves together, neighbouring segments as one
 /// packet. Without it a link of 1 Gb/s would have a segment due every 12 µs, and the thread would never sleep: the kernel
 /// takes the processor away from such a one of real-time priority for 50 ms in each second, if others wait for it. After a
@@ -34,19 +39,23 @@ pub(super) struct Pace {
     /// What it takes from the end of a sleep until the thread runs, in the mean: a processor that was halted takes tens
     /// of microseconds to come back. Sleeps end so much earlier, and what ended a sleep came so much earlier.
     wake: u64,
+    /// The same of long sleeps: the processor sleeps deeper.
+    wake_long: u64,
+    /// The last sleep was a long one.
+    is_fresh: bool,
     /// When something was released last.
     released: u64,
     /// Time to keep from then on.
     spacing: u64,
     /// When the devices were looked at last.
     looked: u64,
-    /// When the thread slept last.
+    /// When the thread's last sleep was over.
     rested: u64,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { wake: 0, released: 0, spacing: SPACING, looked: 0, rested: 0 }
+        Pace { wake: 0, wake_long: WAKE_MAX / 2, is_fresh: false, released: 0, spacing: SPACING, looked: 0, rested: 0 }
     }
 }
 
@@ -64,34 +73,47 @@ impl Pace {
         due.max(self.released + self.spacing)
     }
 
-    /// Until when to sleep for it. A spacing may be overslept: with wake-ups as long as that there would be no sleep else.
-    pub(super) fn until(&self, due: u64) -> u64 {
-        due.saturating_sub(self.wake).max(self.released + self.spacing)
+    /// Until when to sleep for it at `now`. A spacing may be overslept: with wake-ups as long as that there would be no sleep else.
+    pub(super) fn until(&self, now: u64, due: u64) -> u64 {
+        let (left, margin) = (due.saturating_sub(now), 2 * self.wake_long);
+        let early = match left {
+            LONG.. => margin,
+            // Awake until then.
+            _ if self.is_fresh && left <= margin => left,
+            _ => self.wake,
+        };
+        due.saturating_sub(early).max(self.released + self.spacing)
     }
 
     /// Before a look at the devices at `now` with a sleep of up to `span`: how long to sleep besides, if it is time for that.
     pub(super) fn nap(&mut self, now: u64, span: u64) -> Option<Duration> {
         let is_due = span == 0 && now.saturating_sub(self.rested) > NAP_AFTER;
-        if span > 0 || is_due {
+        if is_due {
             self.rested = now;
         }
         is_due.then_some(NAP)
     }
 
-    /// A look at the devices, with a sleep of up to `span` from `begin` on, was over at `end`; packets had come, or not.
-    /// When those came, as far as that can be known: the kernel does not stamp them.
-    pub(super) fn woken(&mut self, begin: u64, span: u64, end: u64, came: bool) -> u64 {
+    /// A look at the devices, with a sleep of up to `span` from `begin` on, was over at `end`; packets had come, or not, and the
+    /// first of them at `stamped`, if the kernel could say. When those came, as far as that can be known.
+    pub(super) fn woken(&mut self, begin: u64, span: u64, end: u64, came: bool, stamped: Option<u64>) -> u64 {
         let looked = std::mem::replace(&mut self.looked, end);
         if span == 0 {
             // They came at some time since the last look, while others were written.
             return looked.midpoint(end);
         }
+        self.rested = end;
+        self.is_fresh = end - begin >= LONG / 2;
         if !came {
             let late = end.saturating_sub(begin + span).min(WAKE_MAX);
-            self.wake = (self.wake * (WAKE_WEIGHT - 1) + late) / WAKE_WEIGHT;
+            let mean = if span >= LONG / 2 { &mut self.wake_long } else { &mut self.wake };
+            *mean = (*mean * (WAKE_WEIGHT - 1) + late) / WAKE_WEIGHT;
         }
-        // One of them ended the sleep.
-        end - (self.wake + OUTSIDE).min(end - begin)
+        match stamped {
+            Some(at) => at.saturating_sub(CALLS).clamp(begin, end),
+            // One of them ended the sleep.
+            None => end - (self.wake + OUTSIDE).min(end - begin),
+        }
     }
 }
 
@@ -105,7 +127,7 @@ mod tests {
     fn pace() -> Pace {
         let mut pace = Pace::default();
         for _ in 0..100 {
-            pace.woken(0, MS, MS + 20_000, false);
+            pace.woken(0, MS / 2, MS / 2 + 20_000, false, None);
         }
         assert!(pace.wake.abs_diff(20_000) < 10, "{}", pace.wake);
         pace
@@ -114,16 +136,34 @@ mod tests {
     #[test]
     fn a_sleep_ends_before_what_is_due_by_what_waking_takes() {
         let pace = pace();
-        assert_eq!(pace.until(5 * MS), 5 * MS - pace.wake);
+        assert_eq!(pace.until(4 * MS, 5 * MS), 5 * MS - pace.wake);
         assert_eq!(pace.release(5 * MS), 5 * MS);
+    }
+
+    #[test]
+    fn after_a_long_sleep_the_rest_is_waited_for_awake() {
+        let mut pace = pace();
+        let (wake, due) = (pace.wake, 25 * MS);
+        for _ in 0..100 {
+            pace.woken(0, 5 * MS, 5 * MS + 40_000, false, None);
+        }
+        let begin = 20 * MS;
+        let until = pace.until(begin, due);
+        assert!((due - until).abs_diff(80_000) < 20, "{}", due - until);
+        pace.woken(begin, until - begin, until + 30_000, false, None);
+        let now = until + 30_000;
+        assert_eq!(pace.until(now, due), now);
+        // In traffic, where sleeps are short, the processor is left to the programs; a short sleep says nothing of long ones.
+        pace.woken(now, 10_000, now + 10_000 + wake, false, None);
+        assert_eq!(pace.until(now, due), due - pace.wake);
     }
 
     #[test]
     fn what_is_due_soon_after_a_release_keeps_its_distance() {
         let pace = Pace { released: 5 * MS, ..pace() };
-        assert_eq!(pace.until(5 * MS + 12_000), 5 * MS + SPACING);
+        assert_eq!(pace.until(5 * MS, 5 * MS + 12_000), 5 * MS + SPACING);
         assert_eq!(pace.release(5 * MS + 12_000), 5 * MS + SPACING);
-        assert_eq!(pace.until(6 * MS), 6 * MS - pace.wake);
+        assert_eq!(pace.until(5 * MS, 6 * MS), 6 * MS - pace.wake);
     }
 
     #[test]
@@ -131,9 +171,13 @@ mod tests {
         let mut pace = Pace::default();
         let naps = (0..100 * MS).step_by(100_000).filter(|&now| pace.nap(now, 0).is_some()).count();
         assert_eq!(naps, 9);
+        // One that sleeps as it is, however long, needs none.
         let mut pace = Pace::default();
-        let naps = (0..100 * MS).step_by(100_000).filter(|&now| pace.nap(now, now % MS).is_some()).count();
-        assert_eq!(naps, 0, "it sleeps as it is");
+        for now in (0..100 * MS).step_by(20 * MS as usize) {
+            assert_eq!(pace.nap(now, 15 * MS), None);
+            pace.woken(now, 15 * MS, now + 15 * MS, true, None);
+            assert_eq!(pace.nap(now + 15 * MS, 0), None);
+        }
     }
 
     #[test]
@@ -149,7 +193,7 @@ mod tests {
     #[test]
     fn somebody_else_running_is_not_a_wake_up() {
         let mut pace = Pace::default();
-        pace.woken(0, MS, 100 * MS, false);
+        pace.woken(0, MS / 2, 100 * MS, false, None);
         assert_eq!(pace.wake, WAKE_MAX / WAKE_WEIGHT);
     }
 
@@ -157,14 +201,22 @@ mod tests {
     fn packets_came_before_the_sleep_was_over_and_not_before_it_began() {
         let mut pace = pace();
         let before = pace.wake + OUTSIDE;
-        assert_eq!(pace.woken(10 * MS, MS, 11 * MS, true), 11 * MS - before);
-        assert_eq!(pace.woken(12 * MS, MS, 12 * MS + 1000, true), 12 * MS, "the sleep began then");
+        assert_eq!(pace.woken(10 * MS, MS, 11 * MS, true, None), 11 * MS - before);
+        assert_eq!(pace.woken(12 * MS, MS, 12 * MS + 1000, true, None), 12 * MS, "the sleep began then");
+    }
+
+    #[test]
+    fn what_the_kernel_has_stamped_came_then() {
+        let mut pace = pace();
+        assert_eq!(pace.woken(10 * MS, 9 * MS, 18 * MS, true, Some(17 * MS)), 17 * MS - CALLS);
+        assert_eq!(pace.woken(20 * MS, MS, 21 * MS, true, Some(20 * MS + 1)), 20 * MS, "the sleep began then");
+        assert_eq!(pace.woken(22 * MS, MS, 23 * MS, true, Some(40 * MS)), 23 * MS, "another clock");
     }
 
     #[test]
     fn without_a_sleep_packets_came_since_the_last_look() {
         let mut pace = pace();
-        pace.woken(MS, 0, 2 * MS, true);
-        assert_eq!(pace.woken(3 * MS, 0, 4 * MS, true), 3 * MS);
+        pace.woken(MS, 0, 2 * MS, true, None);
+        assert_eq!(pace.woken(3 * MS, 0, 4 * MS, true, None), 3 * MS);
     }
 }

@@ -198,6 +198,21 @@ class Network(Twin):
         return self._text
 
 
+# More than this share of packets later than a millisecond, and nothing is to be said of what was measured: its p99 is above that.
+LATE_SHARE = 0.01
+
+
+def late_share(after, before=None):
+    """Share of the packets that left later than 1 ms between two `Twin.stats`, or since the twin came up; of the worse direction."""
+    shares = [0.0]
+    for host, stats in after.items():
+        late, left = stats["late_packets"], stats["departed"]["packets"]
+        if before:
+            late, left = late - before[host]["late_packets"], left - before[host]["departed"]["packets"]
+        shares.append(late / max(left, 1))
+    return max(shares)
+
+
 def finished(program, limit_s):
     """Output of a program that is to end by itself within a time."""
     try:

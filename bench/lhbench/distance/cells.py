@@ -11,6 +11,7 @@ from ..disk import HostDirectory
 from ..longhaul import LonghaulChoosing, LonghaulCopy
 from ..peers.base import StreamJob
 from ..peers.iperf3 import Iperf3
+from ..twin import LATE_SHARE
 from .measure import copy_over_path, stream_over_path
 from .path import Path
 
@@ -20,7 +21,6 @@ _CONGESTIONS = ("cubic", "bbr", "reno")
 _PEER_STREAMS = (1, 8)
 _HAND_SET = (1, 2, 4, 8, 16)
 _COMPARED = 8
-_LATE_US = 1000.0
 
 
 @dataclass
@@ -32,13 +32,14 @@ class CellRun:
     arms: list = field(default_factory=list)
     skipped: dict = field(default_factory=dict)
     failure: str = ""
-    late_p99_us: float = 0.0
+    # Of the packets of a run, those that left later than 1 ms; of the worst run.
+    late_share: float = 0.0
     # Where it was measured, as `machine.describe` has it.
     machine: dict = field(default_factory=dict)
 
     @property
     def is_late(self):
-        return self.late_p99_us > _LATE_US
+        return self.late_share > LATE_SHARE
 
     def best(self, kind):
         """The fastest arm of a kind: (label, rate in b/s of goodput)."""
@@ -58,8 +59,8 @@ def run_cell(what, cell, choice, work, logs, about):
             _RUNS[what](run, bench, choice)
             if not run.arms:
                 run.failure = "no arm is called so, or none can run here"
-            late = [s.extra["late_p99_us"] for arm in run.arms for s in arm.samples if "late_p99_us" in s.extra]
-            run.late_p99_us = max(late, default=0.0)
+            late = [s.extra["late_share"] for arm in run.arms for s in arm.samples if "late_share" in s.extra]
+            run.late_share = max(late, default=0.0)
     except OSError as error:
         run.failure = f"ended early: {error}"
     return run

@@ -32,7 +32,7 @@ def _run(cell):
     arms = [Arm(arm["group"], arm["arm"], arm["kind"], arm["protection"], None, [_sample(one) for one in arm["runs"]])
             for arm in cell["arms"]]
     return CellRun(cell["what"], Cell(*(cell[name] for name in _FIELDS)), arms, cell["skipped"], cell["failure"],
-                   cell["late_p99_us"], cell["machine"])
+                   cell["late_share"], cell["machine"])
 
 
 def _sample(run):

@@ -5,6 +5,7 @@ import time
 
 from ..errors import ArmFailed
 from ..measure import measure_copy, measure_stream
+from ..twin import late_share
 
 # The start of a connection is over by then, also over 200 ms with the loss of its first overshoot.
 _STEADY_FROM = 1 / 3
@@ -13,11 +14,11 @@ _STEADY_FROM = 1 / 3
 def over_path(bench, measure):
     """The sample of `measure()`, and what the link counted meanwhile: bits of IP packets that left it."""
     twin = bench.link.twin
-    before = twin.stats()["a"]
+    before = twin.stats()
     sample = measure()
     after = twin.stats()
-    sample.extra["sent_packets_bytes"] = after["a"]["arrived"]["bytes"] - before["arrived"]["bytes"]
-    sample.extra["late_p99_us"] = max(way["lateness_ns"]["p99"] for way in after.values()) / 1e3
+    sample.extra["sent_packets_bytes"] = after["a"]["arrived"]["bytes"] - before["a"]["arrived"]["bytes"]
+    sample.extra["late_share"] = late_share(after, before)
     if not all(way["conserved"] for way in after.values()):
         raise ArmFailed("the books of the link do not balance")
     return sample

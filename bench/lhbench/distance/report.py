@@ -35,7 +35,7 @@ def as_json(runs, rows, machine, settings):
         "method": _METHOD,
         **{what: [vars(row) for row in of] for what, of in rows.items()},
         "cells": [
-            {"what": run.what, **dataclasses.asdict(run.cell), "late_p99_us": run.late_p99_us, "failure": run.failure,
+            {"what": run.what, **dataclasses.asdict(run.cell), "late_share": run.late_share, "failure": run.failure,
              "skipped": run.skipped, "machine": run.machine, "arms": [arm_json(arm) for arm in run.arms]}
             for run in runs
         ],
@@ -55,7 +55,7 @@ def _cell(run, machine):
     if (run.machine["cpu"], run.machine["cpus"]) != (machine["cpu"], machine["cpus"]):
         notes.append(f"measured on {run.machine['cpus']} × {run.machine['cpu']}")
     if run.is_late:
-        notes.append(f"**emulator late**: p99 {run.late_p99_us:.0f} µs; these numbers are not to be published")
+        notes.append(f"**emulator late**: {run.late_share:.1%} of the packets of a run by more than 1 ms; these numbers are not to be published")
     notes += [f"{arm.label}: {text}" for arm in run.arms for text in arm.problems()]
     notes += [f"skipped {label}: {reason}" for label, reason in run.skipped.items()]
     return "\n".join([*lines, *([""] if notes else []), *(f"- {note}" for note in notes)])
@@ -92,5 +92,5 @@ _METHOD = [
     "Copies: the data divided by the wall clock of the client from start to exit; a peer is followed by `sync -f`. Congestion control "
     "is what the kernel and the program choose. Every copy is compared with its source, by SHA-256.",
     "`sent × needed` is what entered the link, headers and what was lost or sent again included, over the data.",
-    "The arms of a cell take turns over one twin. A cell in which the emulator was late (p99 above 1 ms) says so.",
+    "The arms of a cell take turns over one twin. A cell in which the emulator was late (p99 of a run above 1 ms) says so.",
 ]

@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass, field
 
-LATE_NS = 1_000_000
+from ..twin import LATE_SHARE, late_share
 
-# A share of the packets above it is what makes a p99 too late.
-_LATE_SHARE = 0.01
+LATE_NS = 1_000_000
 
 PASS, FAIL, VOID = "pass", "FAIL", "void"
 
@@ -39,11 +38,8 @@ class Row:
         Whether it was late is asked of all packets, or of those that left after the stats `since`, where the start is not part of
         what is measured.
         """
-        is_late = False
-        for host, stats in twin.stats().items():
-            before = (since or {}).get(host, {"late_packets": 0, "departed": {"packets": 0}})
-            late_packets = stats["late_packets"] - before["late_packets"]
-            is_late |= late_packets > _LATE_SHARE * (stats["departed"]["packets"] - before["departed"]["packets"])
+        now = twin.stats()
+        for host, stats in now.items():
             late = stats["lateness_ns"]
             self.late_p50_us = max(self.late_p50_us, late["p50"] / 1e3)
             self.late_p99_us = max(self.late_p99_us, late["p99"] / 1e3)
@@ -57,7 +53,7 @@ class Row:
             lost = twin.device_counter(host, "tx_drop")
             if lost:
                 self.void.append(f"{lost} packets never reached the link from {host}")
-        if is_late:
+        if late_share(now, since) > LATE_SHARE:
             self.void.append("emulator late")
         return self
 

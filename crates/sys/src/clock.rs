@@ -9,7 +9,7 @@ pub fn since_boot() -> Duration {
     duration(rustix::time::ClockId::Boottime)
 }
 
-/// The time of CLOCK_MONOTONIC, which [`std::time::Instant`] is too but does not tell: for what the kernel stamps with it.
+/// The time of CLOCK_MONOTONIC: [`std::time::Instant`] does not tell it, and what the kernel stamps is compared with it.
 #[must_use]
 pub fn monotonic() -> Duration {
     duration(rustix::time::ClockId::Monotonic)

@@ -16,7 +16,7 @@ use sys::netns::Namespace;
 use sys::poll::Waker;
 use sys::tun::Tun;
 
-use lane::{Begin, Command, Half, Lane};
+use lane::{Command, Half, Lane};
 pub use lane::{Told, Unplanned};
 
 /// How long a lane may take to answer: it looks at its commands after each few packets.
@@ -92,7 +92,7 @@ impl Prepared {
     /// # Errors
     /// When a thread cannot be made.
     pub fn start(self) -> Result<Emulator> {
-        let begin = Begin::now();
+        let begin = sys::clock::monotonic();
         let (report, reports) = sync_channel(self.lanes.len());
         let lanes = self.lanes.into_iter().enumerate();
         let lanes =
@@ -169,7 +169,7 @@ fn device((namespace, name): (Namespace, String)) -> Result<Arc<Tun>> {
 }
 
 impl Handle {
-    fn start(n: usize, halves: Vec<Half>, begin: Begin, report: SyncSender<Option<String>>) -> Result<Handle> {
+    fn start(n: usize, halves: Vec<Half>, begin: Duration, report: SyncSender<Option<String>>) -> Result<Handle> {
         let waker = Waker::new()?;
         let (commands, queue) = sync_channel(COMMANDS_MAX);
         let lane = Lane::new(halves, waker.clone(), queue, begin)?;

@@ -5,7 +5,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io::{self, IoSlice};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::network::Direction;
 use sim::link::{Admission, Counters, Departure, Link, Output};
@@ -57,24 +57,6 @@ pub struct Told {
     pub unplanned: Unplanned,
 }
 
-/// When the emulator began, by the clock of this program and by the kernel's: the same one, but each tells it in its own way.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Begin {
-    instant: Instant,
-    monotonic: Duration,
-}
-
-impl Begin {
-    pub(super) fn now() -> Begin {
-        Begin { instant: Instant::now(), monotonic: sys::clock::monotonic() }
-    }
-
-    /// Nanoseconds from the begin to `at`, a time of CLOCK_MONOTONIC.
-    fn since(&self, at: Duration) -> u64 {
-        at.saturating_sub(self.monotonic).as_nanos() as u64
-    }
-}
-
 /// What a lane is asked; a direction is named by its place in the lane.
 pub(super) enum Command {
     /// Change a direction from the next segment on.
@@ -107,7 +89,8 @@ pub(super) struct Lane {
     epoll: Epoll,
     waker: Waker,
     commands: Receiver<Command>,
-    begin: Begin,
+    /// When the emulator began, by CLOCK_MONOTONIC, with which the kernel stamps packets.
+    begin: Duration,
     /// Stamps what ends a sleep, where the kernel can do that.
     first: Option<First>,
     pace: Pace,
@@ -122,7 +105,12 @@ impl Lane {
     ///
     /// # Errors
     /// When the system has no descriptor left.
-    pub(super) fn new(halves: Vec<Half>, waker: Waker, commands: Receiver<Command>, begin: Begin) -> io::Result<Lane> {
+    pub(super) fn new(
+        halves: Vec<Half>,
+        waker: Waker,
+        commands: Receiver<Command>,
+        begin: Duration,
+    ) -> io::Result<Lane> {
         let epoll = Epoll::new()?;
         epoll.add(&waker, WAKER, Interest::READ)?;
         for (n, half) in halves.iter().enumerate() {
@@ -154,8 +142,12 @@ impl Lane {
         })
     }
 
+    fn since_begin(&self, at: Duration) -> u64 {
+        at.saturating_sub(self.begin).as_nanos() as u64
+    }
+
     fn now(&self) -> u64 {
-        self.begin.instant.elapsed().as_nanos() as u64
+        self.since_begin(sys::clock::monotonic())
     }
 
     /// Carries packets until it is told to stop.
@@ -209,7 +201,7 @@ impl Lane {
         }
         self.epoll.wait_exactly(events, Duration::from_nanos(span))?;
         let end = self.now();
-        let stamped = self.first.as_ref().and_then(First::came).map(|at| self.begin.since(at));
+        let stamped = self.first.as_ref().and_then(First::came).map(|at| self.since_begin(at));
         self.came = self.pace.woken(begin, span, end, !events.is_empty(), stamped);
         Ok(())
     }

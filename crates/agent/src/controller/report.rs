@@ -62,15 +62,14 @@ impl Report {
             Event::Progress(now) => {
                 let mss_bytes = if now.mss_bytes == 0 { MSS_USUAL } else { now.mss_bytes };
                 let overhead = WireOverhead::from_mss(mss_bytes, self.header_bytes).unwrap_or(WireOverhead::NONE);
+                // What is moved, as far as it left the sockets: what they hold, and greetings alone, are none.
+                let moved_bps = now.rate_bps.min(now.acked_bps.unwrap_or(u64::MAX));
                 let limit = serde_json::to_value(now.limit).ok().and_then(|limit| limit.as_str().map(str::to_owned));
                 self.progress = Progress {
                     bytes_done: now.bytes_done,
                     files_done: now.files_done,
-                    // What is moved, as far as it left the sockets; greetings alone are none.
-                    rate_bps: overhead
-                        .rate(Goodput::from_bps(now.rate_bps.min(now.acked_bps.unwrap_or(u64::MAX))))
-                        .bps(),
-                    goodput_bps: now.rate_bps,
+                    rate_bps: overhead.rate(Goodput::from_bps(moved_bps)).bps(),
+                    goodput_bps: moved_bps,
                     streams: now.streams,
                     limit: limit.unwrap_or_default(),
                     retransmits: now.retransmits,
@@ -282,6 +281,6 @@ mod tests {
         let filling = mover::event::Progress { rate_bps, acked_bps, mss_bytes: 1448, ..Default::default() };
         report.hear(Event::Progress(filling));
         let progress = report.take_progress();
-        assert_eq!((progress.goodput_bps, progress.rate_bps), (14_480_000, 1_500_000));
+        assert_eq!((progress.goodput_bps, progress.rate_bps), (1_448_000, 1_500_000));
     }
 }

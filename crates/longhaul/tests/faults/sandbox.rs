@@ -112,7 +112,15 @@ fn hooks_run_in_the_sandbox_of_the_service() {
     assert!(!outside.exists() && broken.is_empty(), "the sandbox has a hole: {broken}");
     // What was refused is what was to be: changing owners and priorities.
     let traced = fs::read_to_string(&trace).expect("strace writes");
-    let call = |line: &str| Some(line.split_once(' ')?.1.trim().split_once('(')?.0.to_owned());
+    // A call that another thread's came between has its end in a line `<... name resumed>) = …` of its own.
+    let call = |line: &str| {
+        let rest = line.split_once(' ')?.1.trim();
+        let name = match rest.strip_prefix("<... ") {
+            Some(resumed) => resumed.split_once(' ')?.0,
+            None => rest.split_once('(')?.0,
+        };
+        Some(name.to_owned())
+    };
     let refused: BTreeSet<String> =
         traced.lines().filter(|line| line.contains("(INJECTED)")).filter_map(call).collect();
     assert!(refused.contains("fchownat") || refused.contains("chown"), "nothing was filtered: {refused:?}");

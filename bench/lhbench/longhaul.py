@@ -13,7 +13,7 @@ from .peers.base import Peer
 REPOSITORY = Path(__file__).resolve().parents[2]
 DEFAULT_BINARY = REPOSITORY / "target/release/longhaul"
 # Ways of storage I/O that LONGHAUL_IO can force.
-FALLBACKS = ("threads", "posix")
+FALLBACKS = ("threads", "posix", "posix-old")
 _PORT = 4810
 
 

@@ -40,7 +40,8 @@ Environment:
   LONGHAUL_TOKEN   access token, where no --token-file is given
   LONGHAUL_CONTROLLER
                    address of the controller, where no --controller is given
-  LONGHAUL_IO      threads: no io_uring; posix: no O_DIRECT either; else what measures best is used
+  LONGHAUL_IO      threads: no io_uring; posix: no O_DIRECT either; posix-old: that, as
+                   before Linux 6.16; else what measures best is used
   LONGHAUL_LOG     what is logged to standard error, such as debug or mover=trace
   XDG_STATE_HOME   holds longhaul/known_hosts; default ~/.local/state
   XDG_RUNTIME_DIR  holds the control sockets of running sessions; default /tmp/longhaul-UID";

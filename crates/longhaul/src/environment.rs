@@ -41,8 +41,12 @@ impl Environment {
             None => IoChoice::Measure,
             Some(value) if value == "threads" => IoChoice::Threads,
             Some(value) if value == "posix" => IoChoice::Posix,
+            Some(value) if value == "posix-old" => IoChoice::PosixOld,
             Some(value) => {
-                return Err(usage(format!("LONGHAUL_IO is {}: it may be `threads` or `posix`", value.display())));
+                return Err(usage(format!(
+                    "LONGHAUL_IO is {}: it may be `threads`, `posix` or `posix-old`",
+                    value.display()
+                )));
             }
         };
         let controller = match variable("LONGHAUL_CONTROLLER").map(OsString::into_string).transpose() {
@@ -83,6 +87,7 @@ mod tests {
     fn values_that_mean_nothing_are_refused() {
         assert_eq!(read(&[("LONGHAUL_IO", "threads")]).unwrap().io, IoChoice::Threads);
         assert_eq!(read(&[("LONGHAUL_IO", "posix")]).unwrap().io, IoChoice::Posix);
+        assert_eq!(read(&[("LONGHAUL_IO", "posix-old")]).unwrap().io, IoChoice::PosixOld);
         assert!(read(&[("LONGHAUL_IO", "fast")]).unwrap_err().to_string().contains("`posix`"));
         assert_eq!(read(&[("LONGHAUL_TOKEN", " t\n")]).unwrap().token.as_deref(), Some("t"));
     }

@@ -1,5 +1,7 @@
 //! Whole copies with the real program: an agent, a command, and what both leave on disk.
 
+#[path = "e2e/cache.rs"]
+mod cache;
 #[path = "e2e/hooks.rs"]
 mod hooks;
 #[path = "e2e/memory.rs"]

@@ -25,6 +25,7 @@ use crate::link::lasting::{Lasting, Renewal};
 use crate::link::{self, Link, LinkError};
 use crate::net::ahead::Ahead;
 use crate::net::open::connect as connect_tcp;
+use crate::numa::Placement;
 use crate::redial::Redial;
 use crate::request::{Gone, Limits, Reach, Remote};
 use crate::server::Counters;
@@ -72,6 +73,8 @@ pub struct Session {
     pub rtt: Option<Duration>,
     /// How its streams come.
     pub ways: Ways,
+    /// Where its threads are to run.
+    pub placement: Placement,
     /// Kept while the session runs: the port that the agent connects to.
     pub keep: Option<Keep>,
 }
@@ -285,13 +288,15 @@ impl Connected {
                 (Ways::Wait(arrivals.streams), Renewal::Wait(arrivals.controls), Some(keep))
             }
         };
+        let here = || Placement::of_session(self.stream.get_ref().0.local_addr(), &ways, &[]);
+        let placement = lasts.then(here).unwrap_or_default();
         let link = if lasts {
             let lasting = Lasting { session: opened.session, key: key.clone(), renewal, timeout: self.timeout };
             Link::lasting(self.stream, lasting, gone)
         } else {
             Link::new(self.stream)
         };
-        Ok(Session { link, opened, key, rtt, ways, keep })
+        Ok(Session { link, opened, key, rtt, ways, placement, keep })
     }
 
     /// Asks for a token that another agent can come with. It lasts as long as the link is open.

@@ -345,7 +345,7 @@ fn context(
     (events, steer): (&mpsc::Sender<Event>, Option<Steering>),
     driver: &Driver,
 ) -> (Context, Option<crate::connect::Keep>) {
-    let Session { link, opened, key, rtt, ways, keep } = session;
+    let Session { link, opened, key, rtt, ways, placement, keep } = session;
     let name: String = opened.session.iter().map(|b| format!("{b:02x}")).collect();
     let started =
         Started { session: name, protection: opened.settings.protection, congestion: None, congestion_reason: None };
@@ -359,6 +359,7 @@ fn context(
         rate_max_bps: opened.rate_max_bps,
         rtt,
         ways,
+        placement,
         memory_bytes: limits.memory.get() / BUFFER_SHARE,
         limits: limits.clone(),
         driver: true,

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use proto::record::Kind;
-use sys::buffer::{Buffer, Slab};
+use sys::buffer::{Buffer, Slab, SlabOptions};
 use sys::poll::Waker;
+
+use crate::numa::Placement;
 
 /// A contiguous part of a frame: bytes of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +54,7 @@ pub struct Pool {
 
 struct Shared {
     slab: Slab,
+    placement: Placement,
     count: usize,
     /// Network threads that wait for a frame, and how to wake them.
     waiting: AtomicUsize,
@@ -60,20 +63,22 @@ struct Shared {
 }
 
 impl Pool {
-    /// A pool of `count` frames of `size` bytes. `wakers` are woken when a frame comes back while a thread
-    /// waits without blocking.
+    /// A pool of `count` frames of `size` bytes, in memory near where threads are placed. `wakers` are woken when a frame
+    /// comes back while a thread waits without blocking.
     ///
     /// # Errors
     /// When the memory cannot be had.
-    pub fn new(count: usize, size: usize, wakers: Vec<Waker>) -> std::io::Result<Pool> {
-        let (slab, buffers) = Slab::new(count, size)?;
+    pub fn new(count: usize, size: usize, wakers: Vec<Waker>, placement: Placement) -> std::io::Result<Pool> {
+        let (slab, buffers) =
+            Slab::with(count, size, SlabOptions { node: placement.node(), ..SlabOptions::default() })?;
         let (home, free) = bounded(count);
         for buf in buffers {
             let frame = Frame { buf, parts: Vec::with_capacity(16), parcel: 0, kind: Kind::Chunk, corrupt: false };
             home.send(frame).expect("the channel holds all frames");
         }
-        let shared = Shared { slab, count, waiting: AtomicUsize::new(0), wakers, waited_us: AtomicU64::new(0) };
-        Ok(Pool { free, home, shared: Arc::new(shared) })
+        let (waiting, waited_us) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let shared = Arc::new(Shared { slab, placement, count, waiting, wakers, waited_us });
+        Ok(Pool { free, home, shared })
     }
 
     /// A frame, at once or not at all. With `None` the caller's waker is woken when one comes back.
@@ -111,6 +116,12 @@ impl Pool {
     #[must_use]
     pub fn free(&self) -> usize {
         self.free.len()
+    }
+
+    /// Where threads that work on its frames are to run.
+    #[must_use]
+    pub fn placement(&self) -> &Placement {
+        &self.shared.placement
     }
 
     /// Frames in all.

@@ -17,6 +17,7 @@ pub mod io;
 pub mod known_paths;
 pub mod link;
 pub mod net;
+pub mod numa;
 mod redial;
 mod relay;
 pub mod report;

@@ -1,11 +1,13 @@
 //! What a copy or a test is asked to do: the one place between a command (or a controller) and the mover.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use proto::control::{CopyOptions, Settings};
+use sys::file::{Cache, can_pass};
 use units::{Bytes, Marks};
 
 use crate::way::Way;
@@ -121,6 +123,22 @@ pub enum IoChoice {
     Threads,
     /// Without O_DIRECT as well, as on file systems that do not offer it.
     Posix,
+    /// The same as before Linux 6.16: no `RWF_DONTCACHE`.
+    PosixOld,
+}
+
+impl IoChoice {
+    /// Files may be opened with O_DIRECT.
+    #[must_use]
+    pub fn may_be_direct(self) -> bool {
+        matches!(self, IoChoice::Measure | IoChoice::Threads)
+    }
+
+    /// What becomes of the page cache behind reads and writes of a file that is not opened with O_DIRECT.
+    #[must_use]
+    pub fn cache(self, fd: impl AsFd) -> Cache {
+        if self != IoChoice::PosixOld && can_pass(fd) { Cache::Passes } else { Cache::Stays }
+    }
 }
 
 /// A copy.

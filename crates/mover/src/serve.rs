@@ -33,6 +33,7 @@ use crate::hook::Programs;
 use crate::hook::owed::OwedByJob;
 use crate::link::lasting::{Lasting, Renewal};
 use crate::link::{self, Link, LinkError};
+use crate::numa::Placement;
 use crate::redial::Redial;
 use crate::request::{Fingerprint, Reach, Remote};
 use crate::server::{Grant, Listener, ServeOptions};
@@ -341,6 +342,8 @@ impl Server {
                 (Ways::Wait(arrivals.streams), Renewal::Wait(arrivals.controls), Some(door))
             }
         };
+        let announced = &self.options.addresses;
+        let placement = Placement::of_session(stream.get_ref().0.local_addr(), &ways, announced);
         let context = Context {
             link: Link::closed(),
             session,
@@ -351,6 +354,7 @@ impl Server {
             rate_max_bps,
             rtt: None,
             ways,
+            placement,
             memory_bytes,
             limits: self.options.limits.clone(),
             driver: false,

@@ -25,6 +25,7 @@ use tokio::sync::{mpsc, watch};
 use crate::control::attribution::{Limit, Shares};
 use crate::event::{Event, Started};
 use crate::link::{Link, LinkError};
+use crate::numa::Placement;
 use crate::request::Steer;
 
 /// Between two looks at the sockets.
@@ -158,6 +159,8 @@ pub struct Context {
     pub rtt: Option<Duration>,
     /// How streams come.
     pub ways: streams::Ways,
+    /// Where its threads run and its frames lie.
+    pub placement: Placement,
     /// Data streams at most at this end (its budget).
     pub streams_max: u16,
     /// True if the number of streams is to be found.
@@ -195,6 +198,7 @@ impl Context {
             rate_max_bps: self.rate_max_bps,
             rtt: self.rtt,
             ways: std::mem::replace(&mut self.ways, streams::Ways::nowhere()),
+            placement: self.placement.clone(),
             streams_max: self.streams_max,
             auto_streams: self.auto_streams,
             memory_bytes: self.memory_bytes,

@@ -31,7 +31,8 @@ const REGISTERED_BYTES_MAX: usize = 1 << 30;
 pub struct SlabOptions {
     /// Fault every page in now, so that no transfer pays for it and a lack of memory shows at once.
     pub populate: bool,
-    /// Prefer memory of this NUMA node. Best effort: ignored where the kernel knows no such node.
+    /// Prefer memory of this NUMA node. Best effort: ignored where the kernel knows no such node, and where whoever started this
+    /// process gave it a memory policy (`numactl --membind`, `NUMAPolicy=` of systemd).
     pub node: Option<u32>,
 }
 
@@ -215,6 +216,9 @@ impl Region {
     }
 
     fn prefer_node(&self, node: u32) {
+        if has_memory_policy() {
+            return;
+        }
         const MPOL_PREFERRED: libc::c_ulong = 1;
         const NO_FLAGS: libc::c_ulong = 0;
         const MASK_WORDS: usize = 16;
@@ -261,6 +265,17 @@ impl Drop for Region {
         // SAFETY: the mapping is ours, and no `Buffer` or ring holds the region any more.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
     }
+}
+
+/// Whether the calling thread was given a memory policy: threads have that of the process, unless they ask for another.
+fn has_memory_policy() -> bool {
+    const MPOL_DEFAULT: libc::c_int = 0;
+    let mut mode: libc::c_int = MPOL_DEFAULT;
+    let no_mask = ptr::null_mut::<libc::c_ulong>();
+    // SAFETY: writes one number, which is live for the call; without an address and flags it asks for the thread's policy. Where that
+    // is refused the number stays as it is.
+    unsafe { libc::syscall(libc::SYS_get_mempolicy, &raw mut mode, no_mask, 0, ptr::null::<u8>(), 0) };
+    mode != MPOL_DEFAULT
 }
 
 fn page_bytes() -> usize {
@@ -329,6 +344,33 @@ mod tests {
         // A node that does not exist is ignored.
         Slab::with(1, 4096, SlabOptions { populate: false, node: Some(1023) }).unwrap();
         Slab::with(1, 4096, SlabOptions { populate: false, node: Some(5000) }).unwrap();
+    }
+
+    /// What the kernel says of the memory at this address: `prefer:0`, say. `None` where it knows no nodes.
+    fn policy(buffer: &Buffer) -> Option<String> {
+        let all = std::fs::read_to_string("/proc/self/numa_maps").ok()?;
+        // The kernel puts mappings together that lie side by side and have the same policy.
+        let holds = |start: &str| usize::from_str_radix(start, 16).unwrap() <= buffer.as_ptr() as usize;
+        let mappings = all.lines().filter_map(|line| line.split_once(' '));
+        let (_, rest) = mappings.take_while(|(start, _)| holds(start)).last()?;
+        Some(rest.split(' ').next()?.to_owned())
+    }
+
+    #[test]
+    fn a_node_is_preferred_where_nobody_else_has_a_policy() {
+        let on = |node| Slab::with(4, 4096, SlabOptions { populate: true, node }).unwrap();
+        let (_plain, plain) = on(None);
+        let Some(default) = policy(&plain[0]) else { return };
+        assert_eq!(policy(&on(Some(0)).1[0]).unwrap(), "prefer:0");
+        let kept = std::thread::spawn(move || {
+            const MPOL_BIND: libc::c_ulong = 2;
+            let node_0: libc::c_ulong = 1;
+            // SAFETY: reads one word, which is live for the call, and changes the policy of this thread alone.
+            let set = unsafe { libc::syscall(libc::SYS_set_mempolicy, MPOL_BIND, &raw const node_0, 64) };
+            assert_eq!(set, 0, "{}", io::Error::last_os_error());
+            policy(&on(Some(0)).1[0])
+        });
+        assert_eq!(kept.join().unwrap().unwrap(), default, "the mapping has no policy of its own");
     }
 
     #[test]

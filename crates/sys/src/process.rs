@@ -18,6 +18,16 @@ pub fn kernel_release() -> String {
     rustix::system::uname().release().to_string_lossy().into_owned()
 }
 
+/// The kernel's version: the first two numbers of its release.
+pub fn kernel_version() -> Option<(u32, u32)> {
+    version_of(&kernel_release())
+}
+
+fn version_of(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
 /// The real user id.
 pub fn uid() -> u32 {
     rustix::process::getuid().as_raw()
@@ -180,6 +190,14 @@ mod tests {
         assert!(kernel_release().contains('.'));
         assert_eq!((uid(), euid()), (rustix::process::getuid().as_raw(), uid()));
         assert!(parent_pid().is_some());
+    }
+
+    #[test]
+    fn versions_are_two_numbers() {
+        assert_eq!(version_of("6.1.0-18-amd64"), Some((6, 1)));
+        assert_eq!(version_of("6.18-rc3"), Some((6, 18)));
+        assert_eq!([version_of("6"), version_of("linux"), version_of("")], [None; 3]);
+        assert!(kernel_version().is_some_and(|version| version >= (4, 0)));
     }
 
     #[test]

@@ -132,6 +132,7 @@ mod tests {
     use super::*;
     use crate::frame::Part;
     use crate::io::target::Target;
+    use crate::numa::Placement;
 
     const FRAMES: usize = 8;
 
@@ -144,7 +145,7 @@ mod tests {
 
     impl World {
         fn new() -> World {
-            let pool = Pool::new(FRAMES, 4096, Vec::new()).unwrap();
+            let pool = Pool::new(FRAMES, 4096, Vec::new(), Placement::default()).unwrap();
             let (arrived, chunks) = bounded(FRAMES);
             let targets = Arc::new(Targets::default());
             let arrivals = Arc::new(Arrivals::new(chunks, bounded(0).1, targets.clone(), pool.clone()));

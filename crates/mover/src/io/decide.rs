@@ -8,7 +8,7 @@ use proto::control::{CopyOptions, Outcome, Overwrite};
 use proto::destination::Decision;
 use proto::journal::Record;
 use proto::{ChunkSet, Entry, EntryKind, Identity, RelPath, Time};
-use sys::file::{Dir, Kind, Meta, OpenFlags, Owner, Times, set_direct, statfs};
+use sys::file::{Cache, Dir, Kind, Meta, OpenFlags, Owner, Times, set_direct, statfs};
 
 use super::epochs::Epochs;
 use super::journal::JournalFile;
@@ -322,7 +322,8 @@ impl Decider {
         };
         let (aligned, direct) = self.open_direct(dir, &target.temp)?;
         let device = Meta::of(&cached)?.dev;
-        let file = BigFile { aligned: Arc::new(aligned), cached: Arc::new(cached), direct, device };
+        let cache = if direct { Cache::Stays } else { self.io.cache(&cached) };
+        let file = BigFile { aligned: Arc::new(aligned), cached: Arc::new(cached), direct, cache, device };
         target.file.set(file).expect("opened once");
         Ok(chunks)
     }
@@ -343,7 +344,7 @@ impl Decider {
 
     fn open_direct(&self, dir: &Dir, temp: &[u8]) -> io::Result<(std::os::fd::OwnedFd, bool)> {
         let file = dir.open_file(temp, OpenFlags { read: true, ..OpenFlags::write() })?;
-        let wanted = self.io != IoChoice::Posix && self.no_direct.get().is_none();
+        let wanted = self.io.may_be_direct() && self.no_direct.get().is_none();
         let direct = wanted && set_direct(&file, true).unwrap_or(false);
         if wanted && !direct {
             let _ = self.no_direct.set(());

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use proto::{ChunkSet, Entry, RelPath};
+use sys::file::Cache;
 
 /// Shards of the table: readers of different files do not meet.
 const SHARDS: usize = 64;
@@ -50,6 +51,8 @@ pub struct BigFile {
     pub cached: Arc<OwnedFd>,
     /// True if `aligned` bypasses the page cache.
     pub direct: bool,
+    /// What becomes of the page cache behind whole chunks that go through it; `Stays` also where that is cleared by hand.
+    pub cache: Cache,
     /// The device it is on.
     pub device: u64,
 }

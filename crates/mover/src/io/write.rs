@@ -15,8 +15,8 @@ use crossbeam_channel::TryRecvError;
 use proto::record::Kind;
 use proto::{Entry, EntryKind};
 use sys::file::{
-    Advice, Flush, OpenFlags, Owner, Times, fadvise, fchmod, fchown, futimens, set_xattr, sync_file_range, truncate,
-    write_all_at,
+    Advice, Cache, Flush, OpenFlags, Owner, Times, fadvise, fchmod, fchown, futimens, set_xattr, sync_file_range,
+    truncate, write_all_at,
 };
 use sys::ring::Ring;
 use tokio::sync::mpsc;
@@ -257,7 +257,7 @@ impl Trials {
                 tracing::info!(device = file.device, "writing through the page cache is faster here");
             }
             self.ended = Some(Instant::now());
-        } else if job.way == Way::Cached {
+        } else if job.way == Way::Cached && file.cache == Cache::Stays {
             self.behind.add(file, offset, bytes);
         }
     }
@@ -356,7 +356,7 @@ fn begin_chunk(
             let Frame { buf, parts, parcel, .. } = frame;
             let way = trials.next(file);
             let fd = if way == Way::Direct { &file.aligned } else { &file.cached };
-            match ring.submit_write(fd, offset, buf, range, token) {
+            match ring.submit_write(fd, file.cache, offset, buf, range, token) {
                 Ok(()) => Some(InFlight { parcel, parts, target, begin, way }),
                 Err(rejected) => {
                     let frame = Frame { buf: rejected.buf, parts, parcel, kind: Kind::Chunk, corrupt: false };

@@ -60,7 +60,7 @@ pub struct RecvThread {
 }
 
 impl RecvThread {
-    /// Starts a thread that is woken by `waker`, which the pool wakes too.
+    /// Starts a thread, where those of the pool are placed, that is woken by `waker`, which the pool wakes too.
     ///
     /// # Errors
     /// When the system gives no thread or descriptor.
@@ -69,11 +69,12 @@ impl RecvThread {
         let epoll = Epoll::new()?;
         epoll.add(&waker, u64::MAX, Interest::READ)?;
         let loop_waker = waker.clone();
+        let placement = shared.pool.placement().clone();
         let run = move || {
             let streams = BTreeMap::new();
             Loop { shared, inbox, waker: loop_waker, epoll, streams, stopping: false }.run();
         };
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
+        let thread = placement.spawn(name.to_owned(), run)?;
         Ok(RecvThread { commands, waker, thread: Some(thread) })
     }
 

@@ -72,7 +72,7 @@ pub struct SendThread {
 }
 
 impl SendThread {
-    /// Starts a thread.
+    /// Starts a thread, where those of the pool are placed.
     ///
     /// # Errors
     /// When the system gives no thread or descriptor.
@@ -82,11 +82,12 @@ impl SendThread {
         let epoll = Epoll::new()?;
         epoll.add(&waker, u64::MAX, Interest::READ)?;
         let loop_waker = waker.clone();
+        let placement = shared.pool.placement().clone();
         let run = move || {
             let streams = BTreeMap::new();
             Loop { shared, inbox, waker: loop_waker, epoll, streams, stopping: false }.run();
         };
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(run)?;
+        let thread = placement.spawn(name.to_owned(), run)?;
         Ok(SendThread { commands, waker, thread: Some(thread) })
     }
 

@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use proto::control::StorageIo;
@@ -85,7 +85,8 @@ impl Lane {
         run: impl FnOnce(&read::Shared, &Receiver<Task>) + Send + 'static,
     ) -> io::Result<()> {
         let (shared, queue) = (self.shared.clone(), queue.clone());
-        self.threads.push(Builder::new().name(name).spawn(move || run(&shared, &queue))?);
+        let placement = shared.pool.placement().clone();
+        self.threads.push(placement.spawn(name, move || run(&shared, &queue))?);
         Ok(())
     }
 
@@ -241,6 +242,7 @@ mod tests {
     use super::*;
     use crate::frame::Pool;
     use crate::io::read::{ReadEvent, SourceFile};
+    use crate::numa::Placement;
     use crate::request::IoChoice;
     use crate::scan::{SourceRef, identity_of};
     use crate::session::disks::DEVICES_MAX;
@@ -249,7 +251,11 @@ mod tests {
     const CHUNK: u32 = 4096;
 
     fn lanes(dir: &std::path::Path) -> (Lanes, Pool, mpsc::Receiver<(u8, ReadEvent)>) {
-        let pool = Pool::new(FRAMES, CHUNK as usize, Vec::new()).unwrap();
+        placed(dir, Placement::default())
+    }
+
+    fn placed(dir: &std::path::Path, placement: Placement) -> (Lanes, Pool, mpsc::Receiver<(u8, ReadEvent)>) {
+        let pool = Pool::new(FRAMES, CHUNK as usize, Vec::new(), placement).unwrap();
         let (events, news) = mpsc::channel(FRAMES);
         let shared = read::Shared {
             root: Dir::open(dir).unwrap(),
@@ -299,6 +305,19 @@ mod tests {
         assert_eq!(lanes.io(), StorageIo::Mixed);
         (0..2 * DEVICES_MAX as u64).for_each(|n| _ = lanes.of(&on(100 + n)));
         assert_eq!(lanes.disks.devices(), DEVICES_MAX);
+    }
+
+    #[test]
+    fn readers_run_where_the_pool_is_placed() {
+        let dir = tempfile::tempdir().unwrap();
+        for cpu in sys::cpu::allowed_cpus().unwrap() {
+            let (mut lanes, ..) = placed(dir.path(), Placement::on(0, &[cpu]));
+            let (tell, told) = bounded(1);
+            let queue = bounded(0).1;
+            let run = move |_: &read::Shared, _: &_| tell.send(sys::cpu::allowed_cpus()).unwrap();
+            lanes.lanes[0].spawn("lh-read-placed".to_owned(), &queue, run).unwrap();
+            assert_eq!(told.recv().unwrap().unwrap(), [cpu]);
+        }
     }
 
     /// A lane that gets no further keeps its share of the frames and no more; the tasks of both come back.

@@ -35,7 +35,7 @@ pub async fn send(
 ) -> (Result<(), SessionError>, End) {
     let mut end = end(&mut context);
     // Test data never enter a frame; the pool is as small as it may be.
-    let pool = match Pool::new(1, context.settings.chunk_size as usize, Vec::new()) {
+    let pool = match Pool::new(1, context.settings.chunk_size as usize, Vec::new(), context.placement.clone()) {
         Ok(pool) => pool,
         Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),
     };
@@ -159,7 +159,8 @@ pub async fn receive(
     let mut end = end(&mut context);
     let os = |error| SessionError::Os { doing: "getting ready to receive".to_owned(), error };
     // Test data never enter a frame; the pool is as small as it may be.
-    let made = wakers().and_then(|w| Ok((Pool::new(1, context.settings.chunk_size as usize, w.clone())?, w)));
+    let (size, placement) = (context.settings.chunk_size as usize, context.placement.clone());
+    let made = wakers(&placement).and_then(|wakers| Ok((Pool::new(1, size, wakers.clone(), placement)?, wakers)));
     let (pool, wakers) = match made {
         Ok(made) => made,
         Err(error) => return (Err(os(error)), end),

@@ -43,7 +43,9 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let chunk_size = context.settings.chunk_size;
     // What waits for its turn must leave frames for what is due.
     let frames = (context.memory_bytes / u64::from(chunk_size)).clamp(2 * u64::from(REORDER_CHUNKS), 4096) as usize;
-    let made = wakers().and_then(|w| Ok((Pool::new(frames, chunk_size as usize, w.clone())?, w)));
+    let placement = context.placement.clone();
+    let made = wakers(&placement)
+        .and_then(|wakers| Ok((Pool::new(frames, chunk_size as usize, wakers.clone(), placement)?, wakers)));
     let (pool, wakers) = match made {
         Ok(made) => made,
         Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),
@@ -54,7 +56,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let (frames, queue) = bounded(pool.count());
     let writer = OutputWriter::new(shared.clone(), output);
     // Nobody waits for this thread's end: it may hang on a reader that does not read.
-    let spawned = std::thread::Builder::new().name("lh-output".to_owned()).spawn(move || writer.run(&queue));
+    let spawned = pool.placement().spawn("lh-output".to_owned(), move || writer.run(&queue));
     if let Err(error) = spawned {
         return (Err(SessionError::Os { doing: "starting the thread that writes".to_owned(), error }), end);
     }

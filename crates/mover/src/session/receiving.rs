@@ -17,6 +17,7 @@ use crate::control::attribution::Limit;
 use crate::frame::{Frame, Pool};
 use crate::net::receiver::{RecvThread, Shared};
 use crate::net::{NetEvent, NetStats, Opened};
+use crate::numa::Placement;
 use crate::report::{LOOK_MIN, Load, Outlook};
 use crate::way::Way;
 
@@ -42,13 +43,12 @@ pub struct Queues {
     pub batches: Sender<Frame>,
 }
 
-/// Wakers for as many receiving threads as this host has cores; the pool wakes them when frames come back.
+/// Wakers for as many receiving threads as there are cores for them; the pool wakes them when frames come back.
 ///
 /// # Errors
 /// When no descriptor is left.
-pub fn wakers() -> io::Result<Vec<Waker>> {
-    let cores = sys::cpu::allowed_cpus().map_or(1, |c| c.len()).max(1);
-    (0..cores).map(|_| Waker::new()).collect()
+pub fn wakers(placement: &Placement) -> io::Result<Vec<Waker>> {
+    (0..placement.cores()).map(|_| Waker::new()).collect()
 }
 
 impl Receiving {

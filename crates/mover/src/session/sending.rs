@@ -115,7 +115,7 @@ impl Sending {
         let opener = paced.clone();
         let refill: Refill = Box::new(move |gate| open_gate(gate, &opener, begin.elapsed()));
         shared.refill.set(refill).unwrap_or_else(|_| unreachable!("set once"));
-        let cores = sys::cpu::allowed_cpus().map_or(1, |c| c.len());
+        let threads_max = pool.placement().cores();
         Sending {
             streams,
             events,
@@ -123,7 +123,7 @@ impl Sending {
             shared,
             ready,
             threads: Vec::new(),
-            threads_max: cores.max(1),
+            threads_max,
             paced,
             paced_at: begin,
             asked: rate,

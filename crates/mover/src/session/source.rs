@@ -90,7 +90,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     };
     let chunk_size = context.settings.chunk_size;
     let frames = (context.memory_bytes / u64::from(chunk_size)).clamp(8, 4096) as usize;
-    let pool = match Pool::new(frames, chunk_size as usize, Vec::new()) {
+    let pool = match Pool::new(frames, chunk_size as usize, Vec::new(), context.placement.clone()) {
         Ok(pool) => pool,
         Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),
     };

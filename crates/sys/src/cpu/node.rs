@@ -4,47 +4,58 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-const SYS: &str = "/sys";
+/// Where Linux mounts sysfs.
+pub const SYS: &str = "/sys";
 
 /// More CPUs or nodes than any machine has; a list that goes beyond is not believed.
 const NUMBER_MAX: usize = 1 << 16;
 
-/// The NUMA nodes that are switched on; empty where the kernel knows none.
-pub fn nodes() -> Vec<u32> {
-    let list = fs::read_to_string("/sys/devices/system/node/online").unwrap_or_default();
+/// Interfaces that are looked at beneath one: ports of a bridge, members of bonds. Where there are more, nothing is known.
+const BENEATH_MAX: usize = 64;
+
+/// The NUMA nodes that are switched on, by the sysfs at `sys` ([`SYS`]); empty where the kernel knows none.
+pub fn nodes(sys: &Path) -> Vec<u32> {
+    let list = fs::read_to_string(sys.join("devices/system/node/online")).unwrap_or_default();
     parse_list(&list).unwrap_or_default().into_iter().map(|n| n as u32).collect()
 }
 
-/// The CPUs of a node.
+/// The CPUs of a node, by the sysfs at `sys` ([`SYS`]).
 ///
 /// # Errors
 ///
-/// `NotFound` when there is no such node.
-pub fn node_cpus(node: u32) -> io::Result<Vec<usize>> {
-    parse_list(&fs::read_to_string(format!("/sys/devices/system/node/node{node}/cpulist"))?)
+/// `NotFound` when there is no such node; `InvalidData` when what is there is no list.
+pub fn node_cpus(sys: &Path, node: u32) -> io::Result<Vec<usize>> {
+    parse_list(&fs::read_to_string(sys.join(format!("devices/system/node/node{node}/cpulist")))?)
 }
 
-/// The node that a network interface is attached to; `None` when it is virtual, or unknown, or the
-/// machine has but one node.
-pub fn node_of_interface(name: &str) -> Option<u32> {
-    node_of_interface_in(Path::new(SYS), name)
-}
-
-fn node_of_interface_in(sys: &Path, name: &str) -> Option<u32> {
+/// The node that a network interface is attached to, by the sysfs at `sys` ([`SYS`]). A bond, a bridge or a VLAN is where the hardware
+/// beneath it is, if all of that is on one node. `None` when it is virtual, or unknown, or the machine has but one node.
+pub fn node_of_interface(sys: &Path, name: &str) -> Option<u32> {
     if name.is_empty() || name.contains('/') || name.starts_with('.') {
         return None;
     }
-    let direct = sys.join("class/net").join(name);
-    node_above(sys, &direct).or_else(|| {
-        // Bonds, bridges, VLANs: the first interface below that knows.
-        let mut lower: Vec<PathBuf> = fs::read_dir(&direct)
-            .ok()?
-            .filter_map(|entry| Some(entry.ok()?.path()))
-            .filter(|path| path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"lower_")))
-            .collect();
-        lower.sort();
-        lower.iter().find_map(|path| node_above(sys, path))
-    })
+    let mut found = None;
+    let mut left = vec![sys.join("class/net").join(name)];
+    for _ in 0..BENEATH_MAX {
+        let Some(link) = left.pop() else { return found };
+        // One that is another network namespace's does not show what it is.
+        let Ok(at) = fs::canonicalize(link) else { continue };
+        match node_above(sys, &at) {
+            Some(node) if found.is_none_or(|other| other == node) => found = Some(node),
+            Some(_) => return None,
+            // Hardware that does not tell may be anywhere; what is virtual and has nothing beneath, such as a guest's port, is nowhere.
+            None if at.join("device").exists() => return None,
+            None => left.extend(beneath(&at)),
+        }
+    }
+    found.filter(|_| left.is_empty())
+}
+
+/// The interfaces that one stands on.
+fn beneath(interface: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(interface).into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_lower = |path: &PathBuf| path.file_name().is_some_and(|n| n.as_encoded_bytes().starts_with(b"lower_"));
+    entries.filter(is_lower).take(BENEATH_MAX).collect()
 }
 
 /// The node that a block device, by its `st_dev`, is attached to; `None` as for interfaces.
@@ -85,6 +96,7 @@ pub(super) fn parse_list(text: &str) -> io::Result<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::made_up::Tree;
     use super::*;
 
     #[test]
@@ -98,33 +110,71 @@ mod tests {
 
     #[test]
     fn this_machine_answers() {
-        for node in nodes() {
-            assert!(node_cpus(node).is_ok());
+        let sys = Path::new(SYS);
+        for node in nodes(sys) {
+            assert!(node_cpus(sys, node).is_ok());
         }
-        assert_eq!(node_of_interface("lo"), None);
+        assert_eq!(node_of_interface(sys, "lo"), None);
         for bad in ["", "..", "../../x", "no-such-interface"] {
-            assert_eq!(node_of_interface(bad), None, "{bad}");
+            assert_eq!(node_of_interface(sys, bad), None, "{bad}");
         }
         assert_eq!(node_of_block_device(u64::MAX), None);
-        assert!(node_cpus(60_000).is_err());
+        assert!(node_cpus(sys, 60_000).is_err());
     }
 
     #[test]
-    fn finds_the_node_above_the_interface_and_below_a_bond() {
-        let sys = tempfile::tempdir().unwrap();
-        let pci = sys.path().join("devices/pci0000:80/0000:81:00.0");
-        fs::create_dir_all(pci.join("net/eth0")).unwrap();
-        fs::write(pci.join("numa_node"), "1\n").unwrap();
-        let bond = sys.path().join("devices/virtual/net/bond0");
-        fs::create_dir_all(&bond).unwrap();
-        fs::create_dir_all(sys.path().join("class/net")).unwrap();
-        let link = |to: &Path, at: &Path| std::os::unix::fs::symlink(to, at).unwrap();
-        link(&pci.join("net/eth0"), &sys.path().join("class/net/eth0"));
-        link(&pci.join("net/eth0"), &bond.join("lower_eth0"));
-        link(&bond, &sys.path().join("class/net/bond0"));
-        assert_eq!(node_of_interface_in(sys.path(), "eth0"), Some(1));
-        assert_eq!(node_of_interface_in(sys.path(), "bond0"), Some(1));
-        fs::write(pci.join("numa_node"), "-1\n").unwrap();
-        assert_eq!(node_of_interface_in(sys.path(), "eth0"), None);
+    fn hardware_says_where_it_is_and_what_is_virtual_says_nothing() {
+        let tree = Tree::new();
+        tree.card("eth0", Some("1"));
+        tree.card("eth1", Some("-1"));
+        tree.card("eth2", None);
+        tree.virtual_over("veth0", &[]);
+        let node = |name: &str| node_of_interface(tree.path(), name);
+        assert_eq!(["eth0", "eth1", "eth2", "veth0"].map(node), [Some(1), None, None, None]);
+    }
+
+    #[test]
+    fn what_is_made_of_interfaces_is_where_all_its_hardware_is() {
+        let tree = Tree::new();
+        for (name, node) in [("a0", "0"), ("a1", "0"), ("b0", "1"), ("x0", "-1")] {
+            tree.card(name, Some(node));
+        }
+        tree.virtual_over("vlan0", &["b0"]);
+        tree.virtual_over("bond0", &["a0", "a1"]);
+        tree.virtual_over("bond1", &["a0", "b0"]);
+        tree.virtual_over("bond2", &["a0", "x0"]);
+        tree.virtual_over("vlan1", &["bond0"]);
+        tree.virtual_over("vlan2", &["bond1"]);
+        tree.virtual_over("tap0", &[]);
+        tree.virtual_over("bridge0", &["vlan1", "tap0"]);
+        let node = |name: &str| node_of_interface(tree.path(), name);
+        assert_eq!(["vlan0", "bond0", "vlan1", "bridge0"].map(node), [Some(1), Some(0), Some(0), Some(0)]);
+        assert_eq!(["bond1", "bond2", "vlan2", "tap0"].map(node), [None; 4]);
+    }
+
+    #[test]
+    fn only_so_many_interfaces_are_looked_at() {
+        let tree = Tree::new();
+        tree.card("eth0", Some("1"));
+        let names: Vec<String> = (0..BENEATH_MAX).map(|n| format!("over{n}")).collect();
+        let mut below = "eth0";
+        for name in &names {
+            tree.virtual_over(name, &[below]);
+            below = name;
+        }
+        // Itself, and those beneath it down to the card.
+        assert_eq!(node_of_interface(tree.path(), &names[BENEATH_MAX - 2]), Some(1));
+        assert_eq!(node_of_interface(tree.path(), &names[BENEATH_MAX - 1]), None);
+    }
+
+    #[test]
+    fn nodes_and_their_processors_are_read() {
+        let tree = Tree::new();
+        assert!(nodes(tree.path()).is_empty());
+        tree.nodes(&[(0, "0-3,8-11\n"), (1, "4-7,x\n")]);
+        assert_eq!(nodes(tree.path()), [0, 1]);
+        assert_eq!(node_cpus(tree.path(), 0).unwrap(), [0, 1, 2, 3, 8, 9, 10, 11]);
+        assert_eq!(node_cpus(tree.path(), 1).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(node_cpus(tree.path(), 2).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 }

@@ -105,6 +105,13 @@ mod tests {
         .join()
         .unwrap();
         assert_eq!(allowed_cpus().unwrap(), before);
+        for &one in &before {
+            let ran_on = std::thread::spawn(move || {
+                set_affinity(&[one]).unwrap();
+                rustix::thread::sched_getcpu()
+            });
+            assert_eq!(ran_on.join().unwrap(), one);
+        }
         for bad in [&[][..], &[1023], &[1024], &[usize::MAX]] {
             assert_eq!(set_affinity(bad).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{bad:?}");
         }

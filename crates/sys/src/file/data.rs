@@ -1,10 +1,10 @@
 //! Reading and writing at a position.
 
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
-use rustix::io::{ReadWriteFlags, pread, preadv2, pwrite, retry_on_intr};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite, pwritev2, retry_on_intr};
 
 /// How a range of a file will be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,47 @@ pub fn fadvise(fd: impl AsFd, offset: u64, len: u64, advice: Advice) -> io::Resu
 pub fn is_cached(fd: impl AsFd, offset: u64) -> bool {
     let mut byte = [0];
     let read = preadv2(fd, &mut [IoSliceMut::new(&mut byte)], offset, ReadWriteFlags::NOWAIT);
-    !matches!(read, Err(rustix::io::Errno::AGAIN))
+    !matches!(read, Err(Errno::AGAIN))
+}
+
+/// What becomes of the page cache behind a read or a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Cache {
+    /// What was read or written stays there until the kernel needs the memory.
+    #[default]
+    Stays,
+    /// What was not there before leaves it again: read data at once, written data when it is on the disk, which is asked
+    /// for at once (`RWF_DONTCACHE`). Only for files of which [`can_pass`] says so.
+    Passes,
+}
+
+/// `RWF_DONTCACHE` of `linux/fs.h`, which rustix has no name for.
+const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
+
+/// The first Linux whose `RWF_DONTCACHE` never drops a page that was written again meanwhile (it is there since 6.14).
+const PASSES_SINCE: (u32, u32) = (6, 16);
+
+/// Beyond the end of any file, so that a read there reads nothing.
+const NOWHERE: u64 = 1 << 62;
+
+impl Cache {
+    /// The flags of `preadv2(2)`.
+    pub(crate) fn flags(self) -> ReadWriteFlags {
+        match self {
+            Cache::Stays => ReadWriteFlags::empty(),
+            Cache::Passes => DONTCACHE,
+        }
+    }
+}
+
+/// Whether reads and writes of this file can be [`Cache::Passes`]: its file system and this kernel know it. The file must
+/// be open for reading.
+pub fn can_pass(fd: impl AsFd) -> bool {
+    if crate::process::kernel_version().is_none_or(|version| version < PASSES_SINCE) {
+        return false;
+    }
+    let mut byte = [0];
+    matches!(preadv2(fd, &mut [IoSliceMut::new(&mut byte)], NOWHERE, DONTCACHE), Ok(0))
 }
 
 /// One read at `offset`: the number of bytes, 0 at the end of the file.
@@ -53,6 +93,19 @@ pub fn is_cached(fd: impl AsFd, offset: u64) -> bool {
 pub fn read_at(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     let fd = fd.as_fd();
     Ok(retry_on_intr(|| pread(fd, &mut *buf, offset))?)
+}
+
+/// The same as [`read_at`], with a say in what stays in the page cache.
+///
+/// # Errors
+///
+/// As [`read_at`]; `Unsupported` for [`Cache::Passes`] where [`can_pass`] says no.
+pub fn read_at_with(fd: impl AsFd, buf: &mut [u8], offset: u64, cache: Cache) -> io::Result<usize> {
+    if cache == Cache::Stays {
+        return read_at(fd, buf, offset);
+    }
+    let fd = fd.as_fd();
+    Ok(retry_on_intr(|| preadv2(fd, &mut [IoSliceMut::new(buf)], offset, cache.flags()))?)
 }
 
 /// Reads at `offset` until `buf` is full or the file ends; returns how many bytes there were.
@@ -72,7 +125,7 @@ pub fn read_exact_at(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<u
             Ok(0) => break,
             Ok(n) => done += n,
             // A short direct read ends off the device's grid: that was the end of the file.
-            Err(rustix::io::Errno::INVAL) if done > 0 && super::is_direct(fd)? => break,
+            Err(Errno::INVAL) if done > 0 && super::is_direct(fd)? => break,
             Err(e) => return Err(e.into()),
         }
     }
@@ -87,6 +140,19 @@ pub fn read_exact_at(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<u
 pub fn write_at(fd: impl AsFd, bytes: &[u8], offset: u64) -> io::Result<usize> {
     let fd = fd.as_fd();
     Ok(retry_on_intr(|| pwrite(fd, bytes, offset))?)
+}
+
+/// The same as [`write_at`], with a say in what stays in the page cache.
+///
+/// # Errors
+///
+/// As [`write_at`]; `Unsupported` for [`Cache::Passes`] where [`can_pass`] says no.
+pub fn write_at_with(fd: impl AsFd, bytes: &[u8], offset: u64, cache: Cache) -> io::Result<usize> {
+    if cache == Cache::Stays {
+        return write_at(fd, bytes, offset);
+    }
+    let fd = fd.as_fd();
+    Ok(retry_on_intr(|| pwritev2(fd, &[IoSlice::new(bytes)], offset, cache.flags()))?)
 }
 
 /// Writes all of `bytes` at `offset`.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use super::{Direction, Op};
+use crate::file::{read_at_with, write_at_with};
 
 pub(super) struct Blocking {
     queued: VecDeque<u32>,
@@ -42,9 +43,8 @@ impl Blocking {
 
 fn run(op: &mut Op) -> io::Result<usize> {
     let bytes = &mut op.buf[op.range.clone()];
-    rustix::io::retry_on_intr(|| match op.direction {
-        Direction::Read => rustix::io::pread(&op.file, &mut *bytes, op.offset),
-        Direction::Write => rustix::io::pwrite(&op.file, bytes, op.offset),
-    })
-    .map_err(io::Error::from)
+    match op.direction {
+        Direction::Read => read_at_with(&op.file, bytes, op.offset, op.cache),
+        Direction::Write => write_at_with(&op.file, bytes, op.offset, op.cache),
+    }
 }

@@ -1,11 +1,12 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{ErrorKind, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
 use super::*;
-use crate::file::{self, Dir, OpenFlags};
+use crate::file::{self, Advice, Cache, Dir, OpenFlags, can_pass, is_cached, statfs};
 use crate::poll::{Epoll, Interest};
 
 const KIB: usize = 1024;
@@ -32,6 +33,49 @@ fn pattern(token: u64, i: usize) -> u8 {
 }
 
 #[test]
+fn what_passes_leaves_the_page_cache_and_what_was_there_stays() {
+    const CHUNK: usize = 1 << 20;
+    for mut ring in rings(2) {
+        let file = temp_file();
+        let knows = ["ext4", "xfs"].contains(&statfs(&file).unwrap().name.as_str())
+            && crate::process::kernel_version() >= Some((6, 16));
+        assert!(can_pass(&file) || !knows);
+        if !can_pass(&file) {
+            eprintln!("skipped: this kernel and file system have no RWF_DONTCACHE");
+            return;
+        }
+        // Looking for a page asks for it, and for nothing around it: each look is at another one.
+        let look = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+        file::fadvise(&look, 0, 0, Advice::Random).unwrap();
+        let mut page = 0;
+        let mut is_there = || {
+            page += 1;
+            is_cached(&look, page * 4096)
+        };
+        let (_slab, mut idle) = Slab::new(1, CHUNK).unwrap();
+        let mut run = |write: bool, cache: Cache| {
+            let mut buf = idle.pop().unwrap();
+            buf.fill(if write { 7 } else { 0 });
+            let submit = if write { Ring::submit_write } else { Ring::submit_read };
+            submit(&mut ring, &file, cache, 0, buf, 0..CHUNK, 1).unwrap();
+            ring.wait(1).unwrap();
+            let done = ring.poll().unwrap();
+            assert_eq!(done.result.unwrap(), CHUNK);
+            assert!(done.buf.iter().all(|&byte| byte == 7));
+            idle.push(done.buf);
+        };
+        run(true, Cache::Passes);
+        file::fsync(&file).unwrap();
+        assert!(!is_there(), "it has been written and is gone");
+        run(false, Cache::Passes);
+        assert!(!is_there(), "it has been read and is gone");
+        run(false, Cache::Stays);
+        run(false, Cache::Passes);
+        assert!(is_there(), "who reads in passing leaves what others have there");
+    }
+}
+
+#[test]
 fn what_is_written_is_read() {
     const CHUNKS: u64 = 64;
     const CHUNK: usize = 16 * KIB;
@@ -52,10 +96,10 @@ fn what_is_written_is_read() {
                         for (i, b) in buf[range.clone()].iter_mut().enumerate() {
                             *b = pattern(next, i);
                         }
-                        ring.submit_write(&file, offset, buf, range, next).unwrap();
+                        ring.submit_write(&file, Cache::Stays, offset, buf, range, next).unwrap();
                     } else {
                         buf.fill(0xEE);
-                        ring.submit_read(&file, offset, buf, range, next).unwrap();
+                        ring.submit_read(&file, Cache::Stays, offset, buf, range, next).unwrap();
                     }
                     next += 1;
                 }
@@ -87,7 +131,7 @@ fn poll_alone_gets_there() {
         file::set_direct(&file, true).unwrap();
         let (_slab, mut buffers) = Slab::new(1, 4 * KIB).unwrap();
         assert!(ring.poll().is_none());
-        ring.submit_write(&file, 0, buffers.pop().unwrap(), 0..4 * KIB, 5).unwrap();
+        ring.submit_write(&file, Cache::Stays, 0, buffers.pop().unwrap(), 0..4 * KIB, 5).unwrap();
         let start = Instant::now();
         let done = loop {
             if let Some(done) = ring.poll() {
@@ -109,18 +153,18 @@ fn refusals_give_the_buffer_back() {
         let mut buf = buffers.pop().unwrap();
         #[allow(clippy::reversed_empty_ranges, reason = "a range that runs backwards is one of the cases")]
         for range in [0..KIB + 1, KIB + 1..KIB + 2, 5..3, 0..usize::MAX] {
-            let rejected = ring.submit_read(&file, 0, buf, range, 0).unwrap_err();
+            let rejected = ring.submit_read(&file, Cache::Stays, 0, buf, range, 0).unwrap_err();
             assert_eq!(rejected.error.kind(), ErrorKind::InvalidInput);
             buf = rejected.buf;
         }
-        let rejected = ring.submit_write(&file, u64::MAX - 3, buf, 0..8, 0).unwrap_err();
+        let rejected = ring.submit_write(&file, Cache::Stays, u64::MAX - 3, buf, 0..8, 0).unwrap_err();
         assert_eq!(rejected.error.kind(), ErrorKind::InvalidInput);
         let capacity = ring.capacity();
         assert_eq!(capacity, 2);
-        ring.submit_write(&file, 0, rejected.buf, 0..8, 0).unwrap();
-        ring.submit_write(&file, 8, buffers.pop().unwrap(), 0..8, 1).unwrap();
+        ring.submit_write(&file, Cache::Stays, 0, rejected.buf, 0..8, 0).unwrap();
+        ring.submit_write(&file, Cache::Stays, 8, buffers.pop().unwrap(), 0..8, 1).unwrap();
         assert!(ring.is_full());
-        let rejected = ring.submit_write(&file, 16, buffers.pop().unwrap(), 0..8, 2).unwrap_err();
+        let rejected = ring.submit_write(&file, Cache::Stays, 16, buffers.pop().unwrap(), 0..8, 2).unwrap_err();
         assert_eq!(rejected.error.kind(), ErrorKind::WouldBlock);
         assert_eq!(io::Error::from(rejected).kind(), ErrorKind::WouldBlock);
         ring.wait(usize::MAX).unwrap();
@@ -138,10 +182,10 @@ fn ends_and_errors_are_results() {
         let (_slab, buffers) = Slab::new(4, KIB).unwrap();
         for (token, buf) in buffers.into_iter().enumerate() {
             match token {
-                0 => ring.submit_read(&read_only, 0, buf, 0..KIB, 0),
-                1 => ring.submit_read(&read_only, 5, buf, 0..KIB, 1),
-                2 => ring.submit_read(&read_only, 1, buf, 7..7, 2),
-                _ => ring.submit_write(&read_only, 0, buf, 0..1, 3),
+                0 => ring.submit_read(&read_only, Cache::Stays, 0, buf, 0..KIB, 0),
+                1 => ring.submit_read(&read_only, Cache::Stays, 5, buf, 0..KIB, 1),
+                2 => ring.submit_read(&read_only, Cache::Stays, 1, buf, 7..7, 2),
+                _ => ring.submit_write(&read_only, Cache::Stays, 0, buf, 0..1, 3),
             }
             .unwrap();
         }
@@ -174,7 +218,7 @@ fn direct_through_the_ring() {
             }
             for (token, mut buf) in (0..).zip(buffers) {
                 buf.fill(token as u8 + 1);
-                ring.submit_write(&file, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
+                ring.submit_write(&file, Cache::Stays, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
             }
             ring.wait(8).unwrap();
             let buffers: Vec<Buffer> = std::iter::from_fn(|| ring.poll())
@@ -186,7 +230,7 @@ fn direct_through_the_ring() {
             for (token, mut buf) in (0..).zip(buffers) {
                 buf.fill(0);
                 let range = if token == 7 { 1..513 } else { 0..SIZE };
-                ring.submit_read(&file, token * SIZE as u64, buf, range, token).unwrap();
+                ring.submit_read(&file, Cache::Stays, token * SIZE as u64, buf, range, token).unwrap();
             }
             ring.wait(8).unwrap();
             while let Some(c) = ring.poll() {
@@ -217,7 +261,7 @@ fn one_slab_is_registered_and_others_may_be_used() {
     let file = temp_file();
     for (token, mut buf) in (0..).zip(known_buffers.into_iter().chain(other_buffers)) {
         buf.fill(token as u8);
-        ring.submit_write(&file, token * KIB as u64, buf, 0..KIB, token).unwrap();
+        ring.submit_write(&file, Cache::Stays, token * KIB as u64, buf, 0..KIB, token).unwrap();
     }
     // The slabs' own handles may go first.
     drop((known, other));
@@ -246,9 +290,9 @@ fn dropping_waits_for_the_disk() {
             for (token, mut buf) in (0..).zip(buffers) {
                 buf.fill(1);
                 if token % 2 == 0 {
-                    ring.submit_write(&file, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
+                    ring.submit_write(&file, Cache::Stays, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
                 } else {
-                    ring.submit_read(&file, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
+                    ring.submit_read(&file, Cache::Stays, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
                 }
             }
             if round % 3 != 0 {
@@ -268,7 +312,7 @@ fn dropping_does_not_wait_for_what_never_comes() {
     let read_end = Arc::new(read_end);
     let (slab, buffers) = Slab::new(4, KIB).unwrap();
     for buf in buffers {
-        ring.submit_read(&read_end, 0, buf, 0..KIB, 0).unwrap();
+        ring.submit_read(&read_end, Cache::Stays, 0, buf, 0..KIB, 0).unwrap();
     }
     ring.submit().unwrap();
     let start = Instant::now();
@@ -284,7 +328,7 @@ fn waiting_has_an_end() {
     let (read_end, write_end) = file::pipe(0).unwrap();
     let read_end = Arc::new(read_end);
     let (_slab, mut buffers) = Slab::new(2, KIB).unwrap();
-    ring.submit_read(&read_end, 0, buffers.pop().unwrap(), 0..KIB, 9).unwrap();
+    ring.submit_read(&read_end, Cache::Stays, 0, buffers.pop().unwrap(), 0..KIB, 9).unwrap();
     let (start, span) = (Instant::now(), Duration::from_millis(30));
     assert_eq!(ring.wait_timeout(1, span).unwrap(), 0);
     assert!(start.elapsed() >= span);
@@ -311,7 +355,7 @@ fn an_epoll_hears_of_completions() {
     let mut events = Vec::new();
     let (read_end, write_end) = file::pipe(0).unwrap();
     let (_slab, mut buffers) = Slab::new(1, KIB).unwrap();
-    ring.submit_read(&Arc::new(read_end), 0, buffers.pop().unwrap(), 0..KIB, 1).unwrap();
+    ring.submit_read(&Arc::new(read_end), Cache::Stays, 0, buffers.pop().unwrap(), 0..KIB, 1).unwrap();
     ring.submit().unwrap();
     epoll.wait(&mut events, Some(Duration::from_millis(10))).unwrap();
     assert!(events.is_empty());
@@ -335,7 +379,7 @@ fn a_ring_may_move_between_threads() {
         let file = temp_file();
         let (_slab, buffers) = Slab::new(8, KIB).unwrap();
         for (token, buf) in (0..).zip(buffers) {
-            ring.submit_write(&file, token * KIB as u64, buf, 0..KIB, token).unwrap();
+            ring.submit_write(&file, Cache::Stays, token * KIB as u64, buf, 0..KIB, token).unwrap();
         }
         let done = std::thread::spawn(move || {
             ring.wait(8).unwrap();

@@ -1,7 +1,7 @@
 //! Making connections.
 
 use std::io;
-use std::net::{Shutdown, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -162,6 +162,21 @@ pub fn accept(fd: impl AsFd) -> io::Result<(OwnedFd, SocketAddr)> {
 /// `InvalidData` when it is no IP socket.
 pub fn local_addr(fd: impl AsFd) -> io::Result<SocketAddr> {
     ip(Some(rustix::net::getsockname(fd)?))
+}
+
+/// The address of ours that the kernel would reach `remote` from. Nothing is sent.
+///
+/// # Errors
+///
+/// `NetworkUnreachable` where there is no route; `Unsupported` where the family is turned off.
+pub fn source_of(remote: SocketAddr) -> io::Result<IpAddr> {
+    let family = match remote {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let asks = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    rustix::net::connect(&asks, &remote)?;
+    Ok(local_addr(asks)?.ip())
 }
 
 /// The address of the peer.

@@ -15,7 +15,8 @@ pub fn interface_of(addr: IpAddr) -> io::Result<Option<String>> {
     Ok(interfaces()?.into_iter().find_map(|(name, of)| (of == addr).then_some(name)))
 }
 
-/// The interfaces of this host and their addresses, a pair for each address.
+/// The interfaces of this host and their addresses, a pair for each address. What `ip address add … label eth0:1` calls an address
+/// is cut off: it names no interface.
 ///
 /// # Errors
 ///
@@ -30,11 +31,16 @@ pub fn interfaces() -> io::Result<Vec<(String, IpAddr)>> {
         if let Some(addr) = unsafe { ip(entry.ifa_addr) } {
             // SAFETY: the name of an entry is a C string of the list.
             let name = unsafe { CStr::from_ptr(entry.ifa_name) };
-            found.push((name.to_string_lossy().into_owned(), addr));
+            found.push((unlabelled(&name.to_string_lossy()).to_owned(), addr));
         }
         at = entry.ifa_next;
     }
     Ok(found)
+}
+
+/// `getifaddrs` names an IPv4 address by its label. The kernel lets no interface have a colon in its name.
+fn unlabelled(name: &str) -> &str {
+    name.split_once(':').map_or(name, |(interface, _)| interface)
 }
 
 /// A list from `getifaddrs`, freed when dropped.
@@ -81,4 +87,9 @@ unsafe fn ip(addr: *const libc::sockaddr) -> Option<IpAddr> {
         }
         _ => None,
     }
+}
+
+#[test]
+fn labels_are_cut_off() {
+    assert_eq!(["eth0:1", "eth0", "bond0.7:data:x"].map(unlabelled), ["eth0", "eth0", "bond0.7"]);
 }

@@ -168,6 +168,8 @@ fn connecting_from_an_address() {
     assert_eq!(interface_of(Ipv4Addr::LOCALHOST.into()).unwrap().as_deref(), Some("lo"));
     assert_eq!(interface_of([192, 0, 2, 1].into()).unwrap(), None);
     assert!(interfaces().unwrap().iter().any(|(name, addr)| name == "lo" && addr.is_loopback()));
+    assert_eq!(source_of((Ipv4Addr::LOCALHOST, 9).into()).unwrap(), Ipv4Addr::LOCALHOST);
+    assert_eq!(source_of((Ipv4Addr::BROADCAST, 9).into()).unwrap_err().kind(), ErrorKind::PermissionDenied);
 }
 
 #[test]

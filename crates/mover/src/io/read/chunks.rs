@@ -11,14 +11,13 @@ use crossbeam_channel::{Receiver, TryRecvError};
 use proto::ChunkSet;
 use proto::record::Kind;
 use proto::source::{Item, Read};
-use sys::file::{Advice, Meta, OpenFlags, fadvise, is_cached, read_exact_at, seek_data, seek_hole, set_direct};
+use sys::file::{Advice, Cache, Meta, OpenFlags, fadvise, is_cached, read_exact_at, seek_data, seek_hole, set_direct};
 use sys::ring::Ring;
 
 use super::{Loaded, ReadEvent, Running, Shared, SourceFile, Task, feed, next};
 use crate::frame::{Frame, Part};
 use crate::io::trial::{ReadTrial, Way};
 use crate::io::{Registration, say};
-use crate::request::IoChoice;
 
 /// Big files that one thread keeps open.
 const OPEN_FILES_MAX: usize = 16;
@@ -35,6 +34,8 @@ struct OpenFile {
     cached: Arc<OwnedFd>,
     /// `fd` goes past the page cache.
     direct: bool,
+    /// What becomes of the page cache behind reads of `fd`, if it does not.
+    cache: Cache,
     device: u64,
     sparse: bool,
     used: u64,
@@ -160,19 +161,19 @@ impl<'a> ChunkReader<'a> {
         }
         frame.parts.push(whole(item));
         let len = (item.len as usize).next_multiple_of(sys::buffer::BUFFER_ALIGN_BYTES).min(frame.buf.len());
-        let (mut fd, cached, device, direct) = (open.fd.clone(), open.cached.clone(), open.device, open.direct);
-        if direct {
+        let (mut fd, cached, device, cache) = (open.fd.clone(), open.cached.clone(), open.device, open.cache);
+        if open.direct {
             let way = self.trial(device).choose();
             job.way = Some((device, way));
             fd = if way == Way::Direct { fd } else { cached };
-        } else {
+        } else if cache == Cache::Stays {
             // What somebody else has there stays. By the middle it is told, where our own reading ahead has not come.
             job.passes = !is_cached(&cached, item.offset + u64::from(item.len) / 2);
             ask_ahead(&fd, item);
         }
         self.token += 1;
         let Frame { buf, parts, parcel, .. } = frame;
-        match self.ring.submit_read(&fd, item.offset, buf, 0..len, self.token) {
+        match self.ring.submit_read(&fd, cache, item.offset, buf, 0..len, self.token) {
             Ok(()) => {
                 self.flying.insert(self.token, InFlight { parts, ..job });
                 // Several reads go to the kernel with one call, unless there is nothing else to wait for.
@@ -223,15 +224,16 @@ impl<'a> ChunkReader<'a> {
         let cached = self.shared.root.open_file(&job.file.place.path, flags)?;
         let meta = Meta::of(&fd)?;
         let sparse = meta.blocks * 512 < meta.size;
-        let direct = self.shared.io != IoChoice::Posix && set_direct(&fd, true).unwrap_or(false);
+        let direct = self.shared.io.may_be_direct() && set_direct(&fd, true).unwrap_or(false);
+        let cache = if direct { Cache::Stays } else { self.shared.io.cache(&fd) };
         // The page cache is asked for what is wanted, and for nothing beyond: other readers are there, and what they have read
-        // and cleared out would be read again.
+        // and cleared out would be read again. Where the kernel clears it out nothing is, and reading ahead has large pages.
         let _ = fadvise(&cached, 0, 0, Advice::Random);
-        if !direct {
+        if !direct && cache == Cache::Stays {
             let _ = fadvise(&fd, 0, 0, Advice::Random);
         }
-        let device = meta.dev;
-        self.files.insert(key, OpenFile { fd: Arc::new(fd), cached: Arc::new(cached), direct, device, sparse, used });
+        let (fd, cached, device) = (Arc::new(fd), Arc::new(cached), meta.dev);
+        self.files.insert(key, OpenFile { fd, cached, direct, cache, device, sparse, used });
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread::{Builder, JoinHandle};
+use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use proto::control::StorageIo;
@@ -165,7 +165,7 @@ impl Lanes {
             let (lane, runs) = Lane::new(kit, number);
             lanes.push(lane);
             started = runs.into_iter().try_for_each(|(name, run)| {
-                threads.push(Builder::new().name(name).spawn(run)?);
+                threads.push(kit.write.pool.placement().spawn(name, run)?);
                 Ok(())
             });
             true
@@ -282,5 +282,81 @@ impl Closing {
     pub(super) fn join(self) {
         drop(self.commits);
         self.threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use proto::control::CopyOptions;
+    use sys::file::Dir;
+
+    use super::*;
+    use crate::filter::Filter;
+    use crate::frame::Pool;
+    use crate::io::epochs::Epochs;
+    use crate::io::place::Place;
+    use crate::io::target::Targets;
+    use crate::numa::Placement;
+    use crate::numa::tests::expect_bound;
+
+    /// The threads of a dry run whose pool is placed there, and what keeps its writers waiting.
+    fn placed(dir: &std::path::Path, placement: Placement) -> (Lanes, [Sender<crate::frame::Frame>; 2]) {
+        let place = Arc::new(Place::look(Dir::open(dir).unwrap()).unwrap());
+        let (targets, epochs) = (Arc::new(Targets::default()), Arc::new(Epochs::default()));
+        let pool = Pool::new(4, 4096, Vec::new(), placement).unwrap();
+        let [(chunks, chunk_queue), (batches, batch_queue)] = [bounded(4), bounded(4)];
+        let arrivals = Arc::new(Arrivals::new(chunk_queue, batch_queue, targets.clone(), pool.clone()));
+        let decider = Decider {
+            place: place.clone(),
+            targets: targets.clone(),
+            journal: None,
+            options: CopyOptions::default(),
+            chunk_size: 4096,
+            small_max: 1024,
+            io: IoChoice::Posix,
+            resumed_since: None,
+            single_name: None,
+            partials: Mutex::default(),
+            next_slot: Mutex::default(),
+            generations: Mutex::default(),
+            epochs,
+            touched: Mutex::default(),
+            no_direct: std::sync::OnceLock::new(),
+        };
+        let write = write::Shared {
+            place: place.clone(),
+            targets,
+            arrivals: arrivals.clone(),
+            pool,
+            events: mpsc::channel(1).0,
+            preserve_all: false,
+            busy_us: AtomicU64::new(0),
+        };
+        let kit = Kit {
+            decider: Arc::new(decider),
+            deleter: Deleter { place: place.clone(), filter: Filter::default(), dry_run: true },
+            committer: None,
+            write,
+            arrivals,
+            io: IoChoice::Posix,
+            decided: mpsc::channel(1).0,
+            committed: mpsc::channel(1).0,
+        };
+        (Lanes::start(kit, place.dev).unwrap(), [chunks, batches])
+    }
+
+    #[test]
+    fn writers_run_where_the_pool_is_placed() {
+        let dir = tempfile::tempdir().unwrap();
+        for cpu in sys::cpu::allowed_cpus().unwrap() {
+            let (lanes, network) = placed(dir.path(), Placement::on(0, &[cpu]));
+            for name in ["lh-write-0-0", "lh-files-0-3"] {
+                expect_bound(name, cpu);
+            }
+            drop(network);
+            lanes.close().join();
+        }
     }
 }

@@ -86,9 +86,11 @@ impl Session {
                 Some(Arc::new(Mutex::new(journal)))
             }
         };
-        let wakers = wakers().map_err(os("waking threads"))?;
+        let placement = setup.context.placement.clone();
+        let wakers = wakers(&placement).map_err(os("waking threads"))?;
         let frames = (setup.context.memory_bytes / u64::from(chunk_size)).clamp(8, 4096) as usize;
-        let pool = Pool::new(frames, chunk_size as usize, wakers.clone()).map_err(os("getting memory for buffers"))?;
+        let pool = Pool::new(frames, chunk_size as usize, wakers.clone(), placement)
+            .map_err(os("getting memory for buffers"))?;
         let targets = Arc::new(Targets::default());
         let epochs = Arc::new(Epochs::default());
         let (tell_decided, decided) = mpsc::channel(NEWS_MAX);

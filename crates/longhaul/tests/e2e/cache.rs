@@ -1,0 +1,74 @@
+//! What a copy without O_DIRECT leaves in the page cache: what was there before, and next to nothing of its own.
+
+use std::fs::{self, File};
+use std::io::{IoSliceMut, Read, Seek, SeekFrom};
+
+use rustix::fs::{Advice, fadvise};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+use crate::world::World;
+
+const CHUNK: u64 = 256 << 10;
+const CHUNKS: u64 = 160;
+/// The chunk of the source that somebody else has in memory.
+const KEPT: u64 = 77;
+/// Where the page cache is cleared by hand, four writers keep eight chunks each.
+const LEFT_BY_HAND: usize = 32;
+
+/// Numbers of the chunks of which a page is in the page cache. Looking for a page asks for it, and for nothing around it:
+/// each look is at another one.
+fn cached(file: &File, page: u64) -> Vec<u64> {
+    fadvise(file, 0, None, Advice::Random).unwrap();
+    let is_cached = |chunk: &u64| {
+        let mut byte = [0];
+        let read =
+            preadv2(file, &mut [IoSliceMut::new(&mut byte)], chunk * CHUNK + page * 4096, ReadWriteFlags::NOWAIT);
+        !matches!(read, Err(Errno::AGAIN))
+    };
+    (0..CHUNKS).filter(is_cached).collect()
+}
+
+/// `RWF_DONTCACHE`, as the program asks for it; beyond the end of the file nothing is read.
+fn has_dontcache(file: &File) -> bool {
+    let flag = ReadWriteFlags::from_bits_retain(0x80);
+    preadv2(file, &mut [IoSliceMut::new(&mut [0])], 1 << 40, flag) == Ok(0)
+}
+
+/// Copies a file with `LONGHAUL_IO` at both ends; gives what is in the page cache of source and destination, or nothing if that
+/// cannot be told here.
+fn copied(way: &str) -> Option<[Vec<u64>; 2]> {
+    let mut world = World::still();
+    world.start_agent_under(&["env", &format!("LONGHAUL_IO={way}")], "127.0.0.1:0");
+    let path = world.write("file", (CHUNKS * CHUNK) as usize);
+    let mut source = File::open(path).unwrap();
+    source.sync_all().unwrap();
+    fadvise(&source, 0, None, Advice::DontNeed).unwrap();
+    if !cached(&source, 1).is_empty() || (way == "posix" && !has_dontcache(&source)) {
+        eprintln!("skipped: this file system does not tell, or has no RWF_DONTCACHE");
+        return None;
+    }
+    source.seek(SeekFrom::Start(KEPT * CHUNK)).unwrap();
+    source.read_exact(&mut vec![0; CHUNK as usize]).unwrap();
+    assert_eq!(cached(&source, 2), [KEPT]);
+
+    let mut command = world.copy_command("--chunk-size 256KiB", &world.here("file"), &world.there("rw/copy"));
+    command.env("LONGHAUL_IO", way);
+    world.run(command).expect_code(0);
+    let left = [cached(&source, 3), cached(&File::open(world.path("rw/copy")).unwrap(), 3)];
+    assert!(fs::read(world.path("file")).unwrap() == fs::read(world.path("rw/copy")).unwrap());
+    Some(left)
+}
+
+#[test]
+fn the_kernel_clears_the_page_cache_behind_a_copy() {
+    let Some([source, destination]) = copied("posix") else { return };
+    assert_eq!(source, [KEPT]);
+    assert!(destination.is_empty(), "{destination:?}");
+}
+
+#[test]
+fn the_page_cache_is_cleared_by_hand_on_older_kernels() {
+    let Some([source, destination]) = copied("posix-old") else { return };
+    assert_eq!(source, [KEPT]);
+    assert!(destination.len() <= LEFT_BY_HAND, "{destination:?}");
+}

@@ -12,6 +12,8 @@ const CHUNK: u64 = 256 << 10;
 const CHUNKS: u64 = 160;
 /// The chunk of the source that somebody else has in memory.
 const KEPT: u64 = 77;
+/// Chunks of the source that stay because two readers had a page between them in use at once.
+const LEFT_OF_SOURCE: usize = 16;
 /// Where the page cache is cleared by hand, four writers keep eight chunks each.
 const LEFT_BY_HAND: usize = 32;
 
@@ -62,13 +64,13 @@ fn copied(way: &str) -> Option<[Vec<u64>; 2]> {
 #[test]
 fn the_kernel_clears_the_page_cache_behind_a_copy() {
     let Some([source, destination]) = copied("posix") else { return };
-    assert_eq!(source, [KEPT]);
+    assert!(source.contains(&KEPT) && source.len() <= 1 + LEFT_OF_SOURCE, "{source:?}");
     assert!(destination.is_empty(), "{destination:?}");
 }
 
 #[test]
 fn the_page_cache_is_cleared_by_hand_on_older_kernels() {
     let Some([source, destination]) = copied("posix-old") else { return };
-    assert_eq!(source, [KEPT]);
+    assert!(source.contains(&KEPT) && source.len() <= 1 + LEFT_OF_SOURCE, "{source:?}");
     assert!(destination.len() <= LEFT_BY_HAND, "{destination:?}");
 }

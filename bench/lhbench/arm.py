@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Callable
 
-from .errors import ArmFailed, OverLimit
+from .errors import OVER_LIMIT, ArmFailed, OverLimit
 from .sample import Sample, Spread
 
 LIMIT, LONGHAUL, PEER = "limit", "longhaul", "peer"
@@ -41,21 +41,25 @@ class Arm:
             return None
         return (max(s.peak_source_bytes for s in self.valid), max(s.peak_dest_bytes for s in self.valid))
 
+    @property
+    def is_over_limit(self):
+        """It took too long once, and is not tried again."""
+        return any(OVER_LIMIT in problem for problem in self.problems())
+
     def problems(self):
         return sorted({sample.problem for sample in self.samples if sample.problem})
 
 
 def run_rounds(arms, rounds, scenario):
-    given_up = set()
+    """Measures each arm until it has so many rounds; an arm may have some from before."""
     for round_number in range(rounds):
         for arm in turn(arms, round_number, rounds):
-            if id(arm) in given_up:
+            if arm.is_over_limit or len(arm.valid) > round_number:
                 continue
             try:
                 sample = arm.measure(round_number)
             except OverLimit as error:
                 sample = Sample(round_number, problem=str(error))
-                given_up.add(id(arm))
             except (ArmFailed, OSError) as error:
                 sample = Sample(round_number, problem=f"failed: {error}")
             arm.samples.append(sample)

@@ -1,7 +1,10 @@
 """A cell of the grid: its arms, run in rounds over one path."""
 
+import sys
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import partial
 
 from .. import peers
 from ..arm import CLEAR, PRIVATE, Arm, run_rounds
@@ -50,9 +53,9 @@ class CellRun:
         return next((arm.rate().median for arm in self.arms if arm.label == label and arm.rate()), None)
 
 
-def run_cell(what, cell, choice, work, logs, about):
-    """All rounds of a cell over one twin."""
-    run = CellRun(what, cell, machine=about)
+def run_cell(what, cell, choice, work, logs, about, before=None):
+    """The rounds of a cell over one twin; those that `before` has are not measured again, and stay if this goes wrong."""
+    run = deepcopy(before) if before else CellRun(what, cell, machine=about)
     settings = choice.settings
     try:
         with Bench(settings, work, logs, None, lambda: Path(choice.longhaul, cell)) as bench:
@@ -63,33 +66,63 @@ def run_cell(what, cell, choice, work, logs, about):
             run.late_share = max(late, default=0.0)
     except OSError as error:
         run.failure = f"ended early: {error}"
+    if before and (run.failure or run.is_late):
+        print(f"({cell}) {what}: nothing was added: {run.failure or 'the emulator was late'}", file=sys.stderr)
+        return before
     return run
 
 
-def _memory(run, bench, choice):
+def lacks(run, choice):
+    """Whether an arm that is wanted has fewer rounds than are wanted."""
+    arms = {arm.label: arm for arm in run.arms}
+    wanted = [peer.label for peer, *_ in _CANDIDATES[run.what](choice) if choice.wants(peer) and peer.label not in run.skipped]
+    return any(label not in arms or len(arms[label].valid) < choice.settings.rounds and not arms[label].is_over_limit
+               for label in wanted)
+
+
+def _streams(choice):
+    """Who sends from memory to memory, with its job."""
     binary, seconds = choice.longhaul, choice.settings.duration_s
     ours = [LonghaulChoosing(binary, protection) for protection in (CLEAR, PRIVATE)]
     ours += [LonghaulChoosing(binary, CLEAR, streams=n) for n in _HAND_SET]
     ours += [LonghaulChoosing(binary, CLEAR, streams=_COMPARED, congestion=name) for name in _CONGESTIONS]
     jobs = [(peer, StreamJob(None, None, seconds)) for peer in ours]
-    jobs += [(Iperf3(told=(streams, name)), StreamJob(streams, name, seconds))
-             for name in _CONGESTIONS for streams in _PEER_STREAMS if Iperf3.name in choice.peers]
-    for peer, job in jobs:
-        if choice.wants(peer) and _prepared(run, peer, bench):
-            run.arms.append(Arm("", peer.label, peer.kind, peer.protection,
-                                lambda n, peer=peer, job=job: stream_over_path(bench, peer, job, n)))
-    run_rounds(run.arms, choice.settings.rounds, str(run.cell))
+    return jobs + [(Iperf3(told=(streams, name)), StreamJob(streams, name, seconds))
+                   for name in _CONGESTIONS for streams in _PEER_STREAMS if Iperf3.name in choice.peers]
+
+
+def _copiers(choice):
+    """Who copies."""
+    ours = [LonghaulCopy(choice.longhaul, protection) for protection in (CLEAR, PRIVATE)]
+    return [(peer,) for peer in [*ours, *(peer for peer in peers.copy_peers() if peer.name in choice.peers)]]
+
+
+def _memory(run, bench, choice):
+    _rounds(run, bench, choice, lambda n, peer, job: stream_over_path(bench, peer, job, n))
 
 
 def _copies(run, bench, choice, dataset):
-    candidates = [LonghaulCopy(choice.longhaul, protection) for protection in (CLEAR, PRIVATE)]
-    candidates += [peer for peer in peers.copy_peers() if peer.name in choice.peers]
     with closing(HostDirectory(bench.work / "arrival")) as place:
-        for peer in candidates:
-            if choice.wants(peer) and _prepared(run, peer, bench):
-                run.arms.append(Arm("", peer.label, peer.kind, peer.protection,
-                                    lambda n, peer=peer: copy_over_path(bench, peer, dataset, place, n)))
-        run_rounds(run.arms, choice.settings.rounds, str(run.cell))
+        _rounds(run, bench, choice, lambda n, peer: copy_over_path(bench, peer, dataset, place, n))
+
+
+def _rounds(run, bench, choice, measure):
+    """Runs the arms of all candidates; `measure` takes the number of the round and what the list of candidates has."""
+    arms = []
+    for peer, *job in _CANDIDATES[run.what](choice):
+        if not (choice.wants(peer) and _prepared(run, peer, bench)):
+            continue
+        arm = next((arm for arm in run.arms if arm.label == peer.label), None)
+        if arm is None:
+            arm = Arm("", peer.label, peer.kind, peer.protection, None)
+            run.arms.append(arm)
+        arm.measure = partial(_measured, measure, peer, job)
+        arms.append(arm)
+    run_rounds(arms, choice.settings.rounds, str(run.cell))
+
+
+def _measured(measure, peer, job, round_number):
+    return measure(round_number, peer, *job)
 
 
 def _file(run, bench, choice):
@@ -112,4 +145,5 @@ def _prepared(run, peer, bench):
     return True
 
 
+_CANDIDATES = {MEMORY: _streams, FILE: _copiers, FILES: _copiers}
 _RUNS = {MEMORY: _memory, FILE: _file, FILES: _files}

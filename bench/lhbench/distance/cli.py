@@ -19,10 +19,10 @@ from ..peers import NAMES
 from ..settings import FULL, QUICK, Settings
 from ..units import GI, KI, MI
 from .capacity import capacity
-from .cells import FILE, FILES, MEMORY, run_cell
+from .cells import FILE, FILES, MEMORY, lacks, run_cell
 from .cut import cut
 from .held import held
-from .kept import kept
+from .kept import kept, of_machine
 from .path import Cell
 from .report import as_json, markdown
 from .targets import targets
@@ -76,7 +76,6 @@ def _run(options, binary):
     work.mkdir(parents=True, exist_ok=True)
     about = machine.describe(work, binary)
     runs, rows, failure = kept(out / "distance.json") if options.go_on else [], {}, None
-    done = {(run.what, run.cell) for run in runs}
 
     def write():
         # After every cell, so that a run cut short keeps what it has.
@@ -95,10 +94,14 @@ def _run(options, binary):
                 print(failure, file=sys.stderr)
             continue
         for cell in cells:
-            if (what, cell) in done:
+            before = next((run for run in runs if (run.what, run.cell) == (what, cell)), None)
+            if before and of_machine(before, about) and not lacks(before, choice):
                 print(f"({cell}) {what}: kept", file=sys.stderr)
                 continue
-            runs.append(run_cell(what, cell, choice, work, out / "logs", about))
+            runs = [run for run in runs if run is not before]
+            if before and not of_machine(before, about):
+                before = None
+            runs.append(run_cell(what, cell, choice, work, out / "logs", about, before))
             write()
     write()
     shutil.rmtree(work, ignore_errors=True)
@@ -133,7 +136,8 @@ def _parser():
     parser.add_argument("--arms", type=lambda text: tuple(text.split(",")), default=(), metavar="LABEL,…",
                         help="only these, as the report names them: 'longhaul clear,iperf3 8 bbr'; default all")
     parser.add_argument("--continue", dest="go_on", action="store_true",
-                        help="keep the cells that DIR/distance.json has whole and in time, and measure the others")
+                        help="keep what DIR/distance.json has whole and in time from a machine like this one, and measure the rounds and "
+                             "arms that are missing")
     parser.add_argument("--limit", type=_count, metavar="SECONDS",
                         help="an arm that takes longer is stopped and not tried again; default 300")
     parser.add_argument("--out", type=Path, default=_DEFAULT_OUT, metavar="DIR",

@@ -3,12 +3,15 @@
 import json
 
 from ..arm import Arm
-from ..errors import OVER_LIMIT, Unusable
+from ..errors import Unusable
 from ..sample import Sample
 from .cells import CellRun
 from .path import Cell
 
 _FIELDS = ("rate_bps", "rtt_ms", "loss")
+
+
+_MACHINE = ("cpu", "cpus", "kernel")
 
 
 def kept(report):
@@ -23,9 +26,14 @@ def kept(report):
     return [run for run in runs if not (run.failure or run.is_late or any(map(_failed, run.arms)))]
 
 
+def of_machine(run, about):
+    """Whether it was measured on a machine like this one: rounds of others are no rounds of the same."""
+    return all(run.machine.get(what) == about[what] for what in _MACHINE)
+
+
 def _failed(arm):
     """Whether another run may do better: not where it took too long."""
-    return not arm.valid and not any(OVER_LIMIT in problem for problem in arm.problems())
+    return not arm.valid and not arm.is_over_limit
 
 
 def _run(cell):

@@ -536,7 +536,7 @@ async fn one_way(
     let (context, _keep) = context(session, &request.settings, &request.limits, (events, steer), &driver);
     let (result, end) = match direction {
         Direction::Push => memory::send(context, duration, request.interval, "forward").await,
-        Direction::Pull => memory::receive(context, request.interval, "reverse").await,
+        Direction::Pull => memory::receive(context, duration, request.interval, "reverse").await,
     };
     (result, Some(end))
 }

@@ -555,7 +555,7 @@ impl Prepared {
                 destination::run(setup).await
             }
             // The driver's direction is its own role: if it pushes, this end receives.
-            Ready::Memory { push: true, .. } => memory::receive(context, INTERVAL, "forward").await,
+            Ready::Memory { push: true, duration } => memory::receive(context, duration, INTERVAL, "forward").await,
             Ready::Memory { push: false, duration } => memory::send(context, duration, INTERVAL, "forward").await,
         };
         counters.retransmits.fetch_add(end.outlook.sample.retransmits, Ordering::Relaxed);

@@ -51,7 +51,7 @@ pub async fn send(
     wire.say_goodbye(telemetry, &result).await;
     while wire.before_goodbye().await.is_some() {}
     end.outlook.peer = wire.peer;
-    // The last of all is of when every record was checked; the one before of when the goodbye was heard.
+    // The last of all is of when every record was checked; the one before of the end of the test.
     end.outlook.arrived = Arrived::told(&wire.peer_before);
     wire.link.close(CLOSE).await;
     let _ = tokio::task::spawn_blocking(move || drop(sending)).await;
@@ -150,9 +150,11 @@ async fn drain(wire: &mut Wire, sending: &mut Sending) -> Result<(), SessionErro
     Ok(())
 }
 
-/// Receives until the other end says goodbye.
+/// Receives until the other end says goodbye. What counts is what arrived in the `duration` that the other end sends, by the
+/// clock of this one: a goodbye that was lost and sent again comes seconds later over a path that loses much.
 pub async fn receive(
     mut context: Context,
+    duration: Duration,
     interval: Duration,
     direction: &'static str,
 ) -> (Result<(), SessionError>, End) {
@@ -169,7 +171,7 @@ pub async fn receive(
     let queues = Queues { chunks: bounded(0).0, batches: bounded(0).0 };
     let mut wire = Wire::of(&mut context);
     let mut receiving = Receiving::new(&mut context, pool, wakers, queues);
-    let result = receive_until(&mut wire, &mut receiving, &mut context, &mut end, interval, direction).await;
+    let result = receive_until(&mut wire, &mut receiving, &mut context, &mut end, duration, interval, direction).await;
     let (bytes, parcels) = (receiving.bytes(), receiving.parcels());
     let telemetry = receiving.look(0, &mut end.outlook);
     end.outlook.received_last(bytes, parcels, &wire);
@@ -185,6 +187,7 @@ async fn receive_until(
     receiving: &mut Receiving,
     context: &mut Context,
     end: &mut End,
+    duration: Duration,
     interval: Duration,
     direction: &'static str,
 ) -> Result<(), SessionError> {
@@ -194,12 +197,14 @@ async fn receive_until(
     let mut steer = context.steer.take();
     let mut last = Instant::now();
     let mut line = Line::new(direction, interval);
-    let mut begun = false;
+    let mut begun: Option<Instant> = None;
+    let mut counted = None;
     loop {
         tokio::select! {
             message = wire.link.recv() => match wire.hear(message?).await {
                 Some(Control::Bye(Bye::Done)) => {
-                    let telemetry = receiving.look(0, &mut end.outlook);
+                    // It may also end early.
+                    let telemetry = counted.unwrap_or_else(|| receiving.look(0, &mut end.outlook));
                     end.outlook.arrived = Arrived::told(&telemetry);
                     wire.link.send(Control::Telemetry(telemetry)).await;
                     last_records(receiving).await;
@@ -219,7 +224,8 @@ async fn receive_until(
             },
             opened = receiving.streams.next() => {
                 receiving.add(opened)?;
-                if !std::mem::replace(&mut begun, true) {
+                if begun.is_none() {
+                    begun = Some(Instant::now());
                     end.outlook.restart();
                 }
             },
@@ -227,6 +233,9 @@ async fn receive_until(
                 let now = Instant::now();
                 wire.tick(now).await?;
                 receiving.tick(now, wire)?;
+                if counted.is_none() && begun.is_some_and(|begun| now - begun >= duration) {
+                    counted = Some(receiving.look(0, &mut end.outlook));
+                }
                 if now - last >= SECOND {
                     let span = now - last;
                     let telemetry = receiving.look(0, &mut end.outlook);
@@ -258,8 +267,7 @@ async fn receive_until(
     }
 }
 
-/// Waits for what is still on its way, for repairs of losses too, so that every record is checked. None of it counts: what the test
-/// measures ended with the goodbye.
+/// Waits for what is still on its way, for repairs of losses too, so that every record is checked. None of it counts.
 async fn last_records(receiving: &mut Receiving) {
     let until = tokio::time::Instant::now() + ENDING;
     while !receiving.streams.is_empty() {

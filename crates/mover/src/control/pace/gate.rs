@@ -242,6 +242,27 @@ mod tests {
     }
 
     #[test]
+    fn what_a_rise_leaves_unsent_is_not_made_up_for() {
+        let open = |rises: bool, later: Duration| {
+            let then = Duration::from_secs(2);
+            let mut gate = Gate::new(then);
+            if rises {
+                gate.rise(then, 1);
+            }
+            let then = then + later;
+            gate.open(then, 1);
+            gate.book(then, SECOND_PS / 10);
+            let now = then + Duration::from_millis(100);
+            gate.unbook(now, then, SECOND_PS / 50);
+            gate.open(now, 1)
+        };
+        // Nor is more stored than while the window is full.
+        let let_go = SECOND_PS / 50 + (BURST_PS / 4 - FULL_PS) as u64;
+        assert_eq!(open(false, Duration::ZERO) - open(true, Duration::ZERO), let_go);
+        assert_eq!(open(true, RISING), open(false, RISING), "and then it is again");
+    }
+
+    #[test]
     fn nothing_is_stored_up() {
         let mut gate = Gate::new(Duration::ZERO);
         let late = Duration::from_secs(60);

@@ -12,8 +12,8 @@ const CHUNK: u64 = 256 << 10;
 const CHUNKS: u64 = 160;
 /// The chunk of the source that somebody else has in memory.
 const KEPT: u64 = 77;
-/// Chunks of the source that stay because two readers had a page between them in use at once.
-const LEFT_OF_SOURCE: usize = 16;
+/// Chunks of which a page may stay that was in use at the moment: two readers share one between their chunks, a write ends late.
+const IN_USE_MAX: usize = 16;
 /// Where the page cache is cleared by hand, four writers keep eight chunks each.
 const LEFT_BY_HAND: usize = 32;
 
@@ -64,13 +64,13 @@ fn copied(way: &str) -> Option<[Vec<u64>; 2]> {
 #[test]
 fn the_kernel_clears_the_page_cache_behind_a_copy() {
     let Some([source, destination]) = copied("posix") else { return };
-    assert!(source.contains(&KEPT) && source.len() <= 1 + LEFT_OF_SOURCE, "{source:?}");
-    assert!(destination.is_empty(), "{destination:?}");
+    assert!(source.contains(&KEPT) && source.len() <= 1 + IN_USE_MAX, "{source:?}");
+    assert!(destination.len() <= IN_USE_MAX, "{destination:?}");
 }
 
 #[test]
 fn the_page_cache_is_cleared_by_hand_on_older_kernels() {
     let Some([source, destination]) = copied("posix-old") else { return };
-    assert!(source.contains(&KEPT) && source.len() <= 1 + LEFT_OF_SOURCE, "{source:?}");
+    assert!(source.contains(&KEPT) && source.len() <= 1 + IN_USE_MAX, "{source:?}");
     assert!(destination.len() <= LEFT_BY_HAND, "{destination:?}");
 }

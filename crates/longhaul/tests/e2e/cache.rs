@@ -30,12 +30,6 @@ fn cached(file: &File, page: u64) -> Vec<u64> {
     (0..CHUNKS).filter(is_cached).collect()
 }
 
-/// `RWF_DONTCACHE`, as the program asks for it; beyond the end of the file nothing is read.
-fn has_dontcache(file: &File) -> bool {
-    let flag = ReadWriteFlags::from_bits_retain(0x80);
-    preadv2(file, &mut [IoSliceMut::new(&mut [0])], 1 << 40, flag) == Ok(0)
-}
-
 /// Copies a file with `LONGHAUL_IO` at both ends; gives what is in the page cache of source and destination, or nothing if that
 /// cannot be told here.
 fn copied(way: &str) -> Option<[Vec<u64>; 2]> {
@@ -45,7 +39,7 @@ fn copied(way: &str) -> Option<[Vec<u64>; 2]> {
     let mut source = File::open(path).unwrap();
     source.sync_all().unwrap();
     fadvise(&source, 0, None, Advice::DontNeed).unwrap();
-    if !cached(&source, 1).is_empty() || (way == "posix" && !has_dontcache(&source)) {
+    if !cached(&source, 1).is_empty() || (way == "posix" && !sys::file::can_pass(&source)) {
         eprintln!("skipped: this file system does not tell, or has no RWF_DONTCACHE");
         return None;
     }

@@ -1,10 +1,8 @@
 //! Frames: the pool of buffers that everything flows through, bounded from the start.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded};
 use proto::record::Kind;
 use sys::buffer::{Buffer, Slab, SlabOptions};
 use sys::poll::Waker;
@@ -44,11 +42,13 @@ pub struct Frame {
     pub corrupt: bool,
 }
 
-/// A bounded set of frames.
+/// Nothing that is done under the lock can fail.
+const UNHARMED: &str = "no panic under the lock";
+
+/// A bounded set of frames. The one that came back last is handed out first: its memory may still be in a core's cache, and what a
+/// session never needs is never touched. A frame is a megabyte or more, so the lock is taken rarely.
 #[derive(Clone)]
 pub struct Pool {
-    free: Receiver<Frame>,
-    home: Sender<Frame>,
     shared: Arc<Shared>,
 }
 
@@ -56,10 +56,16 @@ struct Shared {
     slab: Slab,
     placement: Placement,
     count: usize,
-    /// Network threads that wait for a frame, and how to wake them.
-    waiting: AtomicUsize,
+    home: Mutex<Home>,
+    came_back: Condvar,
+    /// How to wake network threads.
     wakers: Vec<Waker>,
-    waited_us: AtomicU64,
+}
+
+struct Home {
+    free: Vec<Frame>,
+    /// Network threads wait for a frame.
+    is_waited_for: bool,
 }
 
 impl Pool {
@@ -71,43 +77,38 @@ impl Pool {
     pub fn new(count: usize, size: usize, wakers: Vec<Waker>, placement: Placement) -> std::io::Result<Pool> {
         let (slab, buffers) =
             Slab::with(count, size, SlabOptions { node: placement.node(), ..SlabOptions::default() })?;
-        let (home, free) = bounded(count);
-        for buf in buffers {
-            let frame = Frame { buf, parts: Vec::with_capacity(16), parcel: 0, kind: Kind::Chunk, corrupt: false };
-            home.send(frame).expect("the channel holds all frames");
-        }
-        let (waiting, waited_us) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let shared = Arc::new(Shared { slab, placement, count, waiting, wakers, waited_us });
-        Ok(Pool { free, home, shared })
+        let frame = |buf| Frame { buf, parts: Vec::with_capacity(16), parcel: 0, kind: Kind::Chunk, corrupt: false };
+        let free = buffers.into_iter().rev().map(frame).collect();
+        let home = Mutex::new(Home { free, is_waited_for: false });
+        Ok(Pool { shared: Arc::new(Shared { slab, placement, count, home, came_back: Condvar::new(), wakers }) })
     }
 
     /// A frame, at once or not at all. With `None` the caller's waker is woken when one comes back.
     pub fn try_take(&self) -> Option<Frame> {
-        if let Ok(frame) = self.free.try_recv() {
-            return Some(frame);
-        }
-        self.shared.waiting.fetch_add(1, Ordering::SeqCst);
-        // One may have come back in between, and its giver not have seen us.
-        self.free.try_recv().ok()
+        let mut home = self.home();
+        let frame = home.free.pop();
+        home.is_waited_for |= frame.is_none();
+        frame
     }
 
     /// A frame; waits for one at most this long.
     pub fn take(&self, timeout: Duration) -> Option<Frame> {
-        if let Ok(frame) = self.free.try_recv() {
-            return Some(frame);
-        }
-        let begin = std::time::Instant::now();
-        let frame = self.free.recv_timeout(timeout).ok();
-        self.shared.waited_us.fetch_add(begin.elapsed().as_micros() as u64, Ordering::Relaxed);
-        frame
+        let is_away = |home: &mut Home| home.free.is_empty();
+        let (mut home, _) = self.shared.came_back.wait_timeout_while(self.home(), timeout, is_away).expect(UNHARMED);
+        home.free.pop()
     }
 
     /// Gives a frame back.
     pub fn give(&self, mut frame: Frame) {
         frame.parts.clear();
         frame.corrupt = false;
-        self.home.send(frame).expect("the channel holds all frames");
-        if self.shared.waiting.swap(0, Ordering::SeqCst) > 0 {
+        let is_waited_for = {
+            let mut home = self.home();
+            home.free.push(frame);
+            std::mem::take(&mut home.is_waited_for)
+        };
+        self.shared.came_back.notify_one();
+        if is_waited_for {
             self.shared.wakers.iter().for_each(Waker::wake);
         }
     }
@@ -115,7 +116,11 @@ impl Pool {
     /// Frames that are free now.
     #[must_use]
     pub fn free(&self) -> usize {
-        self.free.len()
+        self.home().free.len()
+    }
+
+    fn home(&self) -> MutexGuard<'_, Home> {
+        self.shared.home.lock().expect(UNHARMED)
     }
 
     /// Where threads that work on its frames are to run.
@@ -140,5 +145,64 @@ impl Pool {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         (self.shared.count * self.shared.slab.size_bytes()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sys::poll::{Epoll, Event, Interest};
+
+    use super::*;
+
+    fn pool(count: usize, wakers: Vec<Waker>) -> Pool {
+        Pool::new(count, 4096, wakers, Placement::default()).unwrap()
+    }
+
+    #[test]
+    fn what_was_used_last_is_used_again() {
+        let pool = pool(64, Vec::new());
+        for _ in 0..100 {
+            let two = [pool.try_take().unwrap(), pool.take(Duration::ZERO).unwrap()];
+            assert!(two.iter().all(|frame| frame.buf.index() < 2), "two in use at once need no third: {two:?}");
+            two.into_iter().for_each(|frame| pool.give(frame));
+        }
+        assert_eq!((pool.free(), pool.count(), pool.bytes()), (64, 64, 64 * 4096));
+    }
+
+    #[test]
+    fn who_waits_for_a_frame_gets_the_next_one() {
+        let pool = pool(1, Vec::new());
+        let frame = pool.take(Duration::ZERO).unwrap();
+        assert!(pool.take(Duration::from_millis(1)).is_none());
+        let waiting = std::thread::spawn({
+            let pool = pool.clone();
+            move || pool.take(Duration::from_secs(60)).is_some()
+        });
+        pool.give(frame);
+        assert!(waiting.join().unwrap());
+    }
+
+    #[test]
+    fn who_found_none_is_woken_once() {
+        let waker = Waker::new().unwrap();
+        let epoll = Epoll::new().unwrap();
+        epoll.add(&waker, 1, Interest::READ).unwrap();
+        let is_woken = || {
+            let mut events: Vec<Event> = Vec::with_capacity(4);
+            epoll.wait(&mut events, Some(Duration::ZERO)).unwrap();
+            waker.drain();
+            !events.is_empty()
+        };
+        let pool = pool(1, vec![waker.clone()]);
+        let frame = pool.try_take().unwrap();
+        pool.give(frame);
+        assert!(!is_woken(), "nobody waited");
+        let frame = pool.try_take().unwrap();
+        assert!(pool.try_take().is_none());
+        pool.give(frame);
+        assert!(is_woken());
+        let frame = pool.try_take().unwrap();
+        pool.give(frame);
+        assert!(!is_woken());
     }
 }

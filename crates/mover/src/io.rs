@@ -59,7 +59,7 @@ pub fn rings(choice: IoChoice, depth: u32, plain: usize) -> Vec<Ring> {
 /// meanwhile and no page is had. For 256 MB that takes 0.1 to 0.4 s, which a copy of small files would wait for in vain.
 #[derive(Debug)]
 pub struct Registration {
-    /// Uses of frames until then: as many as there are, for the pool gives them in turn.
+    /// Uses of frames until then: as many as there are.
     left: usize,
 }
 

@@ -46,8 +46,8 @@ mod tests;
 pub use attributes::{Owner, Times, fchmod, fchown, futimens};
 pub use copy::{copy_file_range, pipe, sendfile, splice};
 pub use data::{
-    Advice, Cache, can_pass, fadvise, is_cached, read_at, read_at_with, read_exact_at, write_all_at, write_at,
-    write_at_with,
+    Advice, Cache, begin_read_at, can_pass, fadvise, is_cached, read_at, read_at_with, read_exact_at, write_all_at,
+    write_at, write_at_with,
 };
 pub use dir::Dir;
 pub use direct::{Alignment, direct_alignment, is_direct, set_direct};

@@ -5,6 +5,7 @@
 //! several threads. Digests of whole files are computed on the way, in order.
 
 mod chunks;
+mod files;
 
 use std::collections::HashMap;
 use std::io;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 pub use chunks::ChunkReader;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
+pub use files::OpenFiles;
 use proto::control::DigestKind;
 use proto::record::Kind;
 use proto::source::{Item, Read};
@@ -173,6 +175,10 @@ pub struct Shared {
     pub chunk_size: u32,
     /// Attributes beyond mode and mtime are kept (for entries of files that changed).
     pub preserve_all: bool,
+    /// Big files that these readers have open.
+    pub files: OpenFiles,
+    /// Held by the reader that takes a chunk and begins to read it.
+    pub turn: Mutex<()>,
     /// Time that readers were busy, µs, summed over threads.
     pub busy_us: AtomicU64,
     /// Stop as soon as possible.
@@ -191,6 +197,8 @@ impl Shared {
             io: self.io,
             chunk_size: self.chunk_size,
             preserve_all: self.preserve_all,
+            files: OpenFiles::default(),
+            turn: Mutex::default(),
             busy_us: AtomicU64::new(0),
             stop: self.stop.clone(),
         }

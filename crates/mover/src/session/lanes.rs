@@ -23,6 +23,9 @@ use crate::io::read::{self, ChunkReader, Task};
 const BATCH_READERS: usize = 4;
 /// Threads that read chunks of one disk where io_uring is not to be had.
 const PLAIN_READERS: usize = 4;
+/// The same, and nothing goes past the page cache: what they read comes in large pieces that the kernel reads ahead, two of them at a
+/// time. A third reader comes where nothing has been read ahead yet, and breaks the order that the kernel looks for.
+const CACHED_READERS: usize = 2;
 /// Tasks waiting for the readers of one disk, of each kind.
 const TASKS_MAX: usize = 8;
 /// The readers of one disk.
@@ -46,7 +49,8 @@ impl Lane {
     fn start(shared: Arc<read::Shared>) -> io::Result<Lane> {
         let (chunks, chunk_queue) = bounded(TASKS_MAX);
         let (batches, batch_queue) = bounded(TASKS_MAX);
-        let rings = crate::io::rings(shared.io, read::RING_DEPTH, PLAIN_READERS);
+        let plain = if shared.io.may_be_direct() { PLAIN_READERS } else { CACHED_READERS };
+        let rings = crate::io::rings(shared.io, read::RING_DEPTH, plain);
         let io = crate::session::storage_io(&rings);
         let mut lane = Lane::without_threads(shared, chunks, Some(batches), io);
         let number = lane.shared.lane;
@@ -231,6 +235,7 @@ impl Drop for Lanes {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::atomic::AtomicBool;
 
     use proto::limits::DISKS_MAX;
@@ -265,6 +270,8 @@ mod tests {
             io: IoChoice::Posix,
             chunk_size: CHUNK,
             preserve_all: false,
+            files: read::OpenFiles::default(),
+            turn: Mutex::default(),
             busy_us: AtomicU64::new(0),
             stop: Arc::new(AtomicBool::new(false)),
         };

@@ -115,6 +115,8 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         io: context.limits.io,
         chunk_size,
         preserve_all: options.preserve_all,
+        files: read::OpenFiles::default(),
+        turn: Mutex::default(),
         busy_us: AtomicU64::new(0),
         stop: stop.clone(),
     };

@@ -4,42 +4,28 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, TryRecvError};
 use proto::ChunkSet;
 use proto::record::Kind;
 use proto::source::{Item, Read};
-use sys::file::{Advice, Cache, Meta, OpenFlags, fadvise, is_cached, read_exact_at, seek_data, seek_hole, set_direct};
+use sys::file::{Advice, Cache, begin_read_at, fadvise, is_cached, read_exact_at, seek_data, seek_hole};
 use sys::ring::Ring;
 
+use super::files::OpenFile;
 use super::{Loaded, ReadEvent, Running, Shared, SourceFile, Task, feed, next};
 use crate::frame::{Frame, Part};
 use crate::io::trial::{ReadTrial, Way};
 use crate::io::{Registration, say};
 
-/// Big files that one thread keeps open.
-const OPEN_FILES_MAX: usize = 16;
 /// Devices whose better way is remembered; further ones share the last place.
 const DEVICES_MAX: usize = 32;
 
 /// Bytes asked of the disk with one call: the kernel takes no more than its window for reading ahead, 128 KiB if nobody
 /// changed it.
 const ASK_BYTES: u64 = 128 << 10;
-
-struct OpenFile {
-    fd: Arc<OwnedFd>,
-    /// For what O_DIRECT cannot do, or not well.
-    cached: Arc<OwnedFd>,
-    /// `fd` goes past the page cache.
-    direct: bool,
-    /// What becomes of the page cache behind reads of `fd`, if it does not.
-    cache: Cache,
-    device: u64,
-    sparse: bool,
-    used: u64,
-}
 
 struct InFlight {
     parcel: u64,
@@ -58,7 +44,6 @@ pub struct ChunkReader<'a> {
     shared: &'a Shared,
     ring: Ring,
     registration: Registration,
-    files: HashMap<(u64, u8), OpenFile>,
     flying: HashMap<u64, InFlight>,
     token: u64,
     trials: HashMap<u64, ReadTrial>,
@@ -69,15 +54,16 @@ impl<'a> ChunkReader<'a> {
     #[must_use]
     pub fn new(shared: &'a Shared, ring: Ring) -> ChunkReader<'a> {
         let registration = Registration::new(&shared.pool);
-        let (files, flying, trials) = (HashMap::new(), HashMap::new(), HashMap::new());
-        ChunkReader { shared, ring, registration, files, flying, token: 0, trials }
+        let (flying, trials) = (HashMap::new(), HashMap::new());
+        ChunkReader { shared, ring, registration, flying, token: 0, trials }
     }
 
     /// Runs until the queue is closed.
     pub fn run(mut self, queue: &Receiver<Task>) {
-        let mut open = true;
+        let (shared, mut open) = (self.shared, true);
         while open || !self.flying.is_empty() {
             while open && !self.ring.is_full() {
+                let turn = shared.turn.lock().expect("no panic under the lock");
                 let task = if self.flying.is_empty() {
                     next(queue)
                 } else {
@@ -88,11 +74,11 @@ impl<'a> ChunkReader<'a> {
                     }
                 };
                 match task {
-                    Some(Task::Chunk { parcel, item, file }) => self.begin(parcel, item, file),
+                    Some(Task::Chunk { parcel, item, file }) => self.begin(parcel, item, file, turn),
                     Some(_) => unreachable!("only chunks are queued here"),
                     None => open = false,
                 }
-                if self.shared.stop.load(Ordering::Relaxed) {
+                if shared.stop.load(Ordering::Relaxed) {
                     open = false;
                 }
             }
@@ -128,7 +114,7 @@ impl<'a> ChunkReader<'a> {
                 let _ = fadvise(&done.file, job.item.offset, u64::from(job.item.len), Advice::DontNeed);
             }
             let read = match done.result {
-                Ok(n) if n >= wanted => Ok(wanted),
+                Ok(n) if done.range.start + n >= wanted => Ok(wanted),
                 // A short direct read ends at the end of the file, or at something odd: the plain call tells.
                 Ok(_) => self.cached_read(&job, &mut frame),
                 Err(e) => Err(e),
@@ -138,23 +124,25 @@ impl<'a> ChunkReader<'a> {
     }
 
     fn cached_read(&self, job: &InFlight, frame: &mut Frame) -> io::Result<usize> {
-        let open = &self.files[&(job.file.index, job.item.generation)];
+        let open = self.open(job)?;
         read_exact_at(&open.cached, &mut frame.buf[..job.item.len as usize], job.item.offset)
     }
 
-    fn begin(&mut self, parcel: u64, item: Item, file: Arc<SourceFile>) {
+    /// Begins to read a chunk in its `turn`, which passes on then.
+    fn begin(&mut self, parcel: u64, item: Item, file: Arc<SourceFile>, turn: MutexGuard<'_, ()>) {
         let Some(mut frame) = self.frame() else { return };
         (frame.parcel, frame.kind) = (parcel, Kind::Chunk);
         let begin = Instant::now();
         let mut job = InFlight { parcel, parts: Vec::new(), item, file, begin, way: None, passes: false };
-        if let Err(error) = self.open(&job) {
-            return self.finish(job, frame, Err(error));
-        }
-        let open = &self.files[&(job.file.index, item.generation)];
+        let open = match self.open(&job) {
+            Ok(open) => open,
+            Err(error) => return self.finish(job, frame, Err(error)),
+        };
         if open.sparse {
-            let read = read_sparse(open, item, &mut frame);
+            drop(turn);
+            let read = read_sparse(&open, item, &mut frame);
             let hole_end = match &read {
-                Ok(parts) if parts.iter().all(|part| part.len == 0) => self.hole_end(&job, open),
+                Ok(parts) if parts.iter().all(|part| part.len == 0) => self.hole_end(&job, &open),
                 _ => None,
             };
             return self.finish_sparse(job, frame, read, hole_end);
@@ -171,9 +159,11 @@ impl<'a> ChunkReader<'a> {
             job.passes = !is_cached(&cached, item.offset + u64::from(item.len) / 2);
             ask_ahead(&fd, item);
         }
+        let begun = if cache == Cache::Passes { begin_read_at(&fd, &mut frame.buf[..len], item.offset) } else { 0 };
+        drop(turn);
         self.token += 1;
         let Frame { buf, parts, parcel, .. } = frame;
-        match self.ring.submit_read(&fd, cache, item.offset, buf, 0..len, self.token) {
+        match self.ring.submit_read(&fd, cache, item.offset + begun as u64, buf, begun..len, self.token) {
             Ok(()) => {
                 self.flying.insert(self.token, InFlight { parts, ..job });
                 // Several reads go to the kernel with one call, unless there is nothing else to wait for.
@@ -205,36 +195,9 @@ impl<'a> ChunkReader<'a> {
         }
     }
 
-    fn open(&mut self, job: &InFlight) -> io::Result<()> {
-        let key = (job.file.index, job.item.generation);
-        let used = self.token;
-        if let Some(open) = self.files.get_mut(&key) {
-            open.used = used;
-            return Ok(());
-        }
-        if self.files.len() >= OPEN_FILES_MAX {
-            let flying = |k: &(u64, u8)| self.flying.values().any(|f| (f.file.index, f.item.generation) == *k);
-            let oldest = self.files.iter().filter(|(k, _)| !flying(k)).min_by_key(|(_, f)| f.used).map(|(k, _)| *k);
-            if let Some(oldest) = oldest {
-                self.files.remove(&oldest);
-            }
-        }
-        let flags = OpenFlags { no_atime: true, ..OpenFlags::read() };
-        let fd = self.shared.root.open_file(&job.file.place.path, flags)?;
-        let cached = self.shared.root.open_file(&job.file.place.path, flags)?;
-        let meta = Meta::of(&fd)?;
-        let sparse = meta.blocks * 512 < meta.size;
-        let direct = self.shared.io.may_be_direct() && set_direct(&fd, true).unwrap_or(false);
-        let cache = if direct { Cache::Stays } else { self.shared.io.cache(&fd) };
-        // The page cache is asked for what is wanted, and for nothing beyond: other readers are there, and what they have read
-        // and cleared out would be read again. Where the kernel clears it out nothing is, and reading ahead has large pages.
-        let _ = fadvise(&cached, 0, 0, Advice::Random);
-        if !direct && cache == Cache::Stays {
-            let _ = fadvise(&fd, 0, 0, Advice::Random);
-        }
-        let (fd, cached, device) = (Arc::new(fd), Arc::new(cached), meta.dev);
-        self.files.insert(key, OpenFile { fd, cached, direct, cache, device, sparse, used });
-        Ok(())
+    fn open(&self, job: &InFlight) -> io::Result<Arc<OpenFile>> {
+        let Shared { files, root, io, .. } = self.shared;
+        files.get(root, *io, &job.file)
     }
 
     /// How far the hole reaches that a chunk lies in. For a digest chunks are needed in their order, each for itself.

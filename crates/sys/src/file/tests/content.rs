@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
+use std::time::{Duration, Instant};
 
 use super::*;
 use crate::buffer::Slab;
@@ -191,6 +192,33 @@ fn bytes_move_between_descriptors() {
     assert_eq!(splice(read_end.as_fd(), None, &to, Some(&mut back), 1 << 20, false).unwrap(), 10_000);
     let empty = splice(&read_end, None, &to, Some(&mut back), 1, false).unwrap_err();
     assert_eq!(empty.kind(), ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_read_begins_with_what_is_there_and_the_kernel_goes_on_with_the_rest() {
+    const SIZE: usize = 1 << 20;
+    let temp = tempfile::tempfile().unwrap();
+    write_all_at(&temp, &[7; SIZE], 0).unwrap();
+    if !can_pass(&temp) {
+        eprintln!("skipped: this kernel and file system have no RWF_DONTCACHE");
+        return;
+    }
+    let mut buf = vec![0; SIZE];
+    assert_eq!(begin_read_at(&temp, &mut buf, 0), SIZE, "all of it is in the page cache");
+    assert!(buf.iter().all(|&byte| byte == 7));
+    assert_eq!(begin_read_at(&temp, &mut buf, SIZE as u64), 0, "nothing is at the end");
+
+    fsync(&temp).unwrap();
+    fadvise(&temp, 0, 0, Advice::DontNeed).unwrap();
+    let there = begin_read_at(&temp, &mut buf, 0);
+    // A page that is there already tells of the rest only that the disk was quick.
+    let arrives = Instant::now() + Duration::from_secs(10);
+    while there < SIZE && !is_cached(&temp, SIZE as u64 - 1) {
+        assert!(Instant::now() < arrives, "nobody waits for it, and it is read all the same");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(read_at_with(&temp, &mut buf[there..], there as u64, Cache::Passes).unwrap(), SIZE - there);
+    assert!(buf.iter().all(|&byte| byte == 7));
 }
 
 #[test]

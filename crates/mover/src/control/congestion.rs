@@ -11,9 +11,14 @@ const FAR_RTT: Duration = Duration::from_millis(5);
 /// A round trip that is longer than the least one by no more than an eighth, or by a millisecond, has met no queue.
 const QUEUE_PART: u64 = 8;
 const QUEUE_LEAST_US: u64 = 1_000;
+/// Between two looks: a round trip, for what is looked at twice in one is seen twice, but no less and no more than this.
+const LOOK_LEAST: Duration = Duration::from_millis(50);
+const LOOK_MOST: Duration = Duration::from_millis(200);
+/// A queue that was seen explains what is lost so much later: it drains while what it dropped is sent again.
+const EXPLAINS: Duration = Duration::from_millis(200);
 /// What a look with such a loss weighs; each second without takes one off.
 const LOSS: u32 = 2;
-/// Enough: two such losses within two seconds. One in ten seconds costs CUBIC nothing.
+/// Enough: two such looks within two seconds. One in ten seconds costs CUBIC nothing.
 const ENOUGH: u32 = 4;
 
 /// What all streams together show at one look.
@@ -30,26 +35,37 @@ pub struct Look {
 /// Losses that no queue explains.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Losses {
-    before: Option<Look>,
+    before: Option<(Duration, Look)>,
+    queued: Option<Duration>,
     weight: u32,
     forgot: Duration,
 }
 
 impl Losses {
+    /// Whether it is time for a look.
+    #[must_use]
+    pub fn is_due(&self, now: Duration) -> bool {
+        self.before.is_none_or(|(at, before)| {
+            let round_trip = Duration::from_micros(before.min_rtt_us);
+            now.saturating_sub(at) >= round_trip.clamp(LOOK_LEAST, LOOK_MOST)
+        })
+    }
+
     /// Takes a look; whether the path is one that loses packets without being full.
     pub fn look(&mut self, now: Duration, look: Look) -> bool {
-        let Some(before) = self.before.replace(look) else { return false };
+        if look.rtt_us > look.min_rtt_us + (look.min_rtt_us / QUEUE_PART).max(QUEUE_LEAST_US) {
+            self.queued = Some(now);
+        }
+        let Some((last, before)) = self.before.replace((now, look)) else { return false };
         if now.saturating_sub(self.forgot) >= Duration::from_secs(1) {
             self.forgot = now;
             self.weight = self.weight.saturating_sub(1);
         }
         let is_far = look.min_rtt_us >= FAR_RTT.as_micros() as u64;
-        // The loss is of a round trip ago: a queue that has gone since then counts too.
-        let queued = [before, look]
-            .iter()
-            .any(|look| look.rtt_us > look.min_rtt_us + (look.min_rtt_us / QUEUE_PART).max(QUEUE_LEAST_US));
+        // The loss is of a round trip ago: a queue that was there at the last look counts however long ago that was.
+        let is_explained = self.queued.is_some_and(|at| at >= last || now.saturating_sub(at) <= EXPLAINS);
         // A stream that ends takes its count with it.
-        if is_far && !queued && look.retransmits > before.retransmits {
+        if is_far && !is_explained && look.retransmits > before.retransmits {
             self.weight += LOSS;
         }
         self.weight >= ENOUGH
@@ -62,11 +78,16 @@ mod tests {
 
     /// Looks each 200 ms: those that see a loss, and the round trip in ms over a least one of 100.
     fn verdict(looks: impl Iterator<Item = (bool, u64)>, min_rtt_us: u64) -> bool {
+        verdict_after(looks, min_rtt_us, 200).is_some()
+    }
+
+    /// The same with a look each so many ms; gives the time of the verdict, ms.
+    fn verdict_after(looks: impl Iterator<Item = (bool, u64)>, min_rtt_us: u64, each_ms: u64) -> Option<u64> {
         let (mut losses, mut retransmits) = (Losses::default(), 0);
-        looks.enumerate().fold(false, |verdict, (n, (lost, rtt_ms))| {
+        looks.zip(0..).find_map(|((lost, rtt_ms), n)| {
             retransmits += u64::from(lost);
             let look = Look { retransmits, rtt_us: rtt_ms * min_rtt_us / 100, min_rtt_us };
-            losses.look(Duration::from_millis(200 * n as u64), look) || verdict
+            losses.look(Duration::from_millis(each_ms * n), look).then_some(each_ms * n)
         })
     }
 
@@ -74,6 +95,29 @@ mod tests {
     fn losses_without_a_queue_are_the_path() {
         assert!(verdict((0..50).map(|n| (n % 5 == 4, 102)), 100_000), "one a second");
         assert!(verdict((0..5).map(|n| (n > 0, 110)), 20_000), "each look");
+    }
+
+    #[test]
+    fn a_short_round_trip_is_looked_at_more_often_and_a_loss_is_seen_once() {
+        assert_eq!(verdict_after((0..5).map(|n| (n > 0, 105)), 20_000, 50), Some(100));
+        for (rtt_ms, each_ms) in [(6, 50), (20, 50), (100, 100), (150, 150), (400, 200)] {
+            let mut losses = Losses::default();
+            assert!(losses.is_due(Duration::ZERO));
+            losses.look(Duration::ZERO, Look { retransmits: 0, rtt_us: 1000 * rtt_ms, min_rtt_us: 1000 * rtt_ms });
+            assert!(!losses.is_due(Duration::from_millis(each_ms - 1)), "{rtt_ms} ms");
+            assert!(losses.is_due(Duration::from_millis(each_ms)), "{rtt_ms} ms");
+        }
+    }
+
+    #[test]
+    fn what_a_queue_dropped_is_sent_again_while_it_drains() {
+        // At the end of slow start: full for 100 ms, gone 50 ms later, the last of its losses sent again after 200 ms more.
+        let looks = (0..400).map(|n| match n % 80 {
+            0..2 => (true, 200),
+            2..6 => (true, 101),
+            _ => (false, 101),
+        });
+        assert_eq!(verdict_after(looks, 20_000, 50), None);
     }
 
     #[test]

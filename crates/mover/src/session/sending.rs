@@ -285,6 +285,7 @@ impl Sending {
         let behind = self.streams.left_for();
         self.leave(&behind);
         let mut given_up = std::mem::take(&mut self.left);
+        self.take_losses();
         if now.duration_since(self.watched_at) >= LOOK {
             self.watched_at = now;
             given_up.extend(self.watch(now, wire.link.works(now)));
@@ -327,17 +328,9 @@ impl Sending {
 
     /// Gives up streams on dead paths while another path works, and spreads streams over addresses that are good again.
     fn watch(&mut self, now: Instant, has_path: bool) -> Vec<u16> {
-        let infos: Vec<(u16, TcpInfo)> = self
-            .streams
-            .live()
-            .filter_map(|(id, live)| Some((id, sys::socket::tcp_info(live.socket.as_fd()).ok()?)))
-            .collect();
-        self.take_losses(&infos);
-        let looks: Vec<(u16, Look)> = infos
-            .iter()
-            .map(|(id, info)| {
-                (*id, Look { acked: info.bytes_acked, unacked: info.unacked, timeouts: info.retransmits })
-            })
+        let looks: Vec<(u16, Look)> = self
+            .infos()
+            .map(|(id, info)| (id, Look { acked: info.bytes_acked, unacked: info.unacked, timeouts: info.retransmits }))
             .collect();
         let stalled = self.watch.look(self.begin.elapsed(), &looks);
         let works = stalled.others_get_on || has_path;
@@ -352,18 +345,25 @@ impl Sending {
         given_up
     }
 
+    fn infos(&self) -> impl Iterator<Item = (u16, TcpInfo)> {
+        self.streams.live().filter_map(|(id, live)| Some((id, sys::socket::tcp_info(live.socket.as_fd()).ok()?)))
+    }
+
     /// Switches all streams when the path turns out to be one that loses packets without being full.
-    fn take_losses(&mut self, infos: &[(u16, TcpInfo)]) {
-        if self.is_lossy || self.congestion.is_some() || self.polite.is_some() {
+    fn take_losses(&mut self) {
+        let now = self.begin.elapsed();
+        let is_told = self.congestion.is_some() || self.polite.is_some();
+        if self.is_lossy || is_told || !self.losses.is_due(now) {
             return;
         }
+        let infos: Vec<(u16, TcpInfo)> = self.infos().collect();
         let look = congestion::Look {
             retransmits: infos.iter().map(|(_, info)| u64::from(info.total_retrans)).sum(),
             rtt_us: infos.iter().map(|(_, info)| u64::from(info.rtt_us)).max().unwrap_or(0),
             // What the kernel does not know yet is the greatest number.
             min_rtt_us: infos.iter().map(|(_, info)| u64::from(info.min_rtt_us)).min().unwrap_or(0),
         };
-        if self.losses.look(self.begin.elapsed(), look) {
+        if self.losses.look(now, look) {
             self.is_lossy = true;
             let rtt = Duration::from_micros(look.min_rtt_us);
             let switch = |live: &super::streams::Live| tune::congestion(live.socket.as_fd(), Choice::Lossy, rtt);

@@ -1,5 +1,6 @@
 //! The sending half of a session's byte path: threads, streams, set point.
 
+use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -58,6 +59,8 @@ pub struct Sending {
     /// Congestion control by name, if one was named.
     congestion: Option<String>,
     losses: Losses,
+    /// Segments that each stream had sent again at the last look for losses.
+    resent: HashMap<u16, u32>,
     is_lossy: bool,
     /// What the streams were switched to, until it is told.
     switched: Option<Congestion>,
@@ -134,6 +137,7 @@ impl Sending {
             begin,
             congestion: context.settings.congestion.clone(),
             losses: Losses::default(),
+            resent: HashMap::new(),
             is_lossy: false,
             switched: None,
             before: Before::default(),
@@ -358,11 +362,13 @@ impl Sending {
         }
         let infos: Vec<(u16, TcpInfo)> = self.infos().collect();
         let look = congestion::Look {
-            retransmits: infos.iter().map(|(_, info)| u64::from(info.total_retrans)).sum(),
+            hit: infos.iter().filter(|(id, info)| info.total_retrans > *self.resent.get(id).unwrap_or(&0)).count()
+                as u32,
             rtt_us: infos.iter().map(|(_, info)| u64::from(info.rtt_us)).max().unwrap_or(0),
             // What the kernel does not know yet is the greatest number.
             min_rtt_us: infos.iter().map(|(_, info)| u64::from(info.min_rtt_us)).min().unwrap_or(0),
         };
+        self.resent = infos.iter().map(|(id, info)| (*id, info.total_retrans)).collect();
         if self.losses.look(now, look) {
             self.is_lossy = true;
             let rtt = Duration::from_micros(look.min_rtt_us);

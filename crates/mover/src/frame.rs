@@ -46,7 +46,7 @@ pub struct Frame {
 const UNHARMED: &str = "no panic under the lock";
 
 /// A bounded set of frames. The one that came back last is handed out first: its memory may still be in a core's cache, and what a
-/// session never needs is never touched. A frame is a megabyte or more, so the lock is taken rarely.
+/// session never needs is never touched. The lock is taken twice for each frame, of megabytes as a rule.
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,

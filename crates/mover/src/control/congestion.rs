@@ -4,6 +4,7 @@
 //! none, something else loses them, and CUBIC over 100 ms gets 20 Mb/s a stream at a loss of 10⁻⁴ (RFC 9438, section 5). BBR
 //! goes by what arrives instead.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// Nearer than this a loss is made up for so quickly that it does not matter.
@@ -22,21 +23,26 @@ const BEARS: u32 = 2;
 /// Enough: in a second, or little by little.
 const ENOUGH: u32 = 5;
 
-/// What all streams together show at one look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a stream shows at one look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Streams that have sent segments again since the look before: each of them slows down, once.
-    pub hit: u32,
-    /// Longest smoothed round trip, µs.
-    pub rtt_us: u64,
-    /// Least round trip, µs; 0 if it is not known.
-    pub min_rtt_us: u64,
+    /// Its number.
+    pub stream: u16,
+    /// Segments sent again since its begin.
+    pub retransmits: u32,
+    /// Smoothed round trip, µs.
+    pub rtt_us: u32,
+    /// Least round trip, µs; the greatest number if it is not known.
+    pub min_rtt_us: u32,
 }
 
 /// Losses that no queue explains.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Losses {
-    before: Option<(Duration, Look)>,
+    looked: Option<Duration>,
+    /// Segments that each stream had sent again at the last look.
+    retransmits: HashMap<u16, u32>,
+    min_rtt: Duration,
     queued: Option<Duration>,
     weight: u32,
     forgot: Duration,
@@ -46,27 +52,36 @@ impl Losses {
     /// Whether it is time for a look.
     #[must_use]
     pub fn is_due(&self, now: Duration) -> bool {
-        self.before.is_none_or(|(at, before)| {
-            let round_trip = Duration::from_micros(before.min_rtt_us);
-            now.saturating_sub(at) >= round_trip.clamp(LOOK_LEAST, LOOK_MOST)
-        })
+        self.looked.is_none_or(|at| now.saturating_sub(at) >= self.min_rtt.clamp(LOOK_LEAST, LOOK_MOST))
     }
 
-    /// Takes a look; whether the path is one that loses packets without being full.
-    pub fn look(&mut self, now: Duration, look: Look) -> bool {
-        if look.rtt_us > look.min_rtt_us + (look.min_rtt_us / QUEUE_PART).max(QUEUE_LEAST_US) {
+    /// Least round trip of all streams at the last look.
+    #[must_use]
+    pub fn min_rtt(&self) -> Duration {
+        self.min_rtt
+    }
+
+    /// Takes a look at all streams; whether the path is one that loses packets without being full.
+    pub fn look(&mut self, now: Duration, looks: &[Look]) -> bool {
+        let rtt_us = looks.iter().map(|look| u64::from(look.rtt_us)).max().unwrap_or(0);
+        let min_rtt_us = looks.iter().map(|look| u64::from(look.min_rtt_us)).min().unwrap_or(0);
+        self.min_rtt = Duration::from_micros(min_rtt_us);
+        if rtt_us > min_rtt_us + (min_rtt_us / QUEUE_PART).max(QUEUE_LEAST_US) {
             self.queued = Some(now);
         }
-        let Some((last, _)) = self.before.replace((now, look)) else { return false };
+        // Each stream that has met a loss slows down, once.
+        let had = |stream| self.retransmits.get(&stream).copied().unwrap_or(0);
+        let hit = looks.iter().filter(|look| look.retransmits > had(look.stream)).count() as u32;
+        self.retransmits = looks.iter().map(|look| (look.stream, look.retransmits)).collect();
+        let Some(last) = self.looked.replace(now) else { return false };
         if now.saturating_sub(self.forgot) >= Duration::from_secs(1) {
             self.forgot = now;
             self.weight = self.weight.saturating_sub(BEARS);
         }
-        let is_far = look.min_rtt_us >= FAR_RTT.as_micros() as u64;
         // The loss is of a round trip ago: a queue that was there at the last look counts however long ago that was.
         let is_explained = self.queued.is_some_and(|at| at >= last || now.saturating_sub(at) <= EXPLAINS);
-        if is_far && !is_explained {
-            self.weight = self.weight.saturating_add(look.hit);
+        if self.min_rtt >= FAR_RTT && !is_explained {
+            self.weight = self.weight.saturating_add(hit);
         }
         self.weight >= ENOUGH
     }
@@ -77,16 +92,19 @@ mod tests {
     use super::*;
 
     /// Looks each 200 ms: how many streams have lost something, and the round trip in ms over a least one of 100.
-    fn verdict(looks: impl Iterator<Item = (u32, u64)>, min_rtt_us: u64) -> bool {
+    fn verdict(looks: impl Iterator<Item = (u32, u32)>, min_rtt_us: u32) -> bool {
         verdict_after(looks, min_rtt_us, 200).is_some()
     }
 
     /// The same with a look each so many ms; gives the time of the verdict, ms.
-    fn verdict_after(looks: impl Iterator<Item = (u32, u64)>, min_rtt_us: u64, each_ms: u64) -> Option<u64> {
-        let mut losses = Losses::default();
+    fn verdict_after(looks: impl Iterator<Item = (u32, u32)>, min_rtt_us: u32, each_ms: u64) -> Option<u64> {
+        let (mut losses, mut retransmits) = (Losses::default(), [0; 8]);
         looks.zip(0..).find_map(|((hit, rtt_ms), n)| {
-            let look = Look { hit, rtt_us: rtt_ms * min_rtt_us / 100, min_rtt_us };
-            losses.look(Duration::from_millis(each_ms * n), look).then_some(each_ms * n)
+            retransmits[..hit as usize].iter_mut().for_each(|count| *count += 1);
+            let rtt_us = rtt_ms * min_rtt_us / 100;
+            let look = |(stream, retransmits)| Look { stream, retransmits, rtt_us, min_rtt_us };
+            let looks: Vec<_> = (0..).zip(retransmits).map(look).collect();
+            losses.look(Duration::from_millis(each_ms * n), &looks).then_some(each_ms * n)
         })
     }
 
@@ -102,7 +120,8 @@ mod tests {
         for (rtt_ms, each_ms) in [(6, 50), (20, 50), (100, 100), (150, 150), (400, 200)] {
             let mut losses = Losses::default();
             assert!(losses.is_due(Duration::ZERO));
-            losses.look(Duration::ZERO, Look { hit: 0, rtt_us: 1000 * rtt_ms, min_rtt_us: 1000 * rtt_ms });
+            let [rtt_us, min_rtt_us] = [1000 * rtt_ms; 2];
+            losses.look(Duration::ZERO, &[Look { stream: 0, retransmits: 0, rtt_us, min_rtt_us }]);
             assert!(!losses.is_due(Duration::from_millis(each_ms - 1)), "{rtt_ms} ms");
             assert!(losses.is_due(Duration::from_millis(each_ms)), "{rtt_ms} ms");
         }
@@ -138,5 +157,17 @@ mod tests {
     #[test]
     fn near_at_hand_it_does_not_matter() {
         assert!(!verdict((0..500).map(|_| (8, 100)), 1_000));
+    }
+
+    #[test]
+    fn many_losses_of_one_stream_weigh_one_and_an_ended_stream_none() {
+        let mut losses = Losses::default();
+        let look = |stream, retransmits| Look { stream, retransmits, rtt_us: 20_000, min_rtt_us: 20_000 };
+        assert!(!losses.look(Duration::ZERO, &[look(0, 9), look(1, 0)]));
+        // The sum falls, and the number of streams; then one loses a thousand at once, time and again, but less than it bears.
+        for (seconds, retransmits) in (1..20).zip((0..).step_by(1000)) {
+            assert!(!losses.look(Duration::from_secs(seconds), &[look(1, retransmits)]), "{seconds} s");
+        }
+        assert_eq!(losses.min_rtt(), Duration::from_millis(20));
     }
 }

@@ -1,6 +1,5 @@
 //! The sending half of a session's byte path: threads, streams, set point.
 
-use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -59,8 +58,6 @@ pub struct Sending {
     /// Congestion control by name, if one was named.
     congestion: Option<String>,
     losses: Losses,
-    /// Segments that each stream had sent again at the last look for losses.
-    resent: HashMap<u16, u32>,
     is_lossy: bool,
     /// What the streams were switched to, until it is told.
     switched: Option<Congestion>,
@@ -137,7 +134,6 @@ impl Sending {
             begin,
             congestion: context.settings.congestion.clone(),
             losses: Losses::default(),
-            resent: HashMap::new(),
             is_lossy: false,
             switched: None,
             before: Before::default(),
@@ -360,18 +356,14 @@ impl Sending {
         if self.is_lossy || is_told || !self.losses.is_due(now) {
             return;
         }
-        let infos: Vec<(u16, TcpInfo)> = self.infos().collect();
-        let look = congestion::Look {
-            hit: infos.iter().filter(|(id, info)| info.total_retrans > *self.resent.get(id).unwrap_or(&0)).count()
-                as u32,
-            rtt_us: infos.iter().map(|(_, info)| u64::from(info.rtt_us)).max().unwrap_or(0),
-            // What the kernel does not know yet is the greatest number.
-            min_rtt_us: infos.iter().map(|(_, info)| u64::from(info.min_rtt_us)).min().unwrap_or(0),
+        let look = |(stream, info): (u16, TcpInfo)| {
+            let TcpInfo { total_retrans: retransmits, rtt_us, min_rtt_us, .. } = info;
+            congestion::Look { stream, retransmits, rtt_us, min_rtt_us }
         };
-        self.resent = infos.iter().map(|(id, info)| (*id, info.total_retrans)).collect();
-        if self.losses.look(now, look) {
+        let looks: Vec<_> = self.infos().map(look).collect();
+        if self.losses.look(now, &looks) {
             self.is_lossy = true;
-            let rtt = Duration::from_micros(look.min_rtt_us);
+            let rtt = self.losses.min_rtt();
             let switch = |live: &super::streams::Live| tune::congestion(live.socket.as_fd(), Choice::Lossy, rtt);
             self.switched = self.streams.live().map(|(_, live)| switch(live)).last();
             self.auto.lossy();

@@ -108,11 +108,16 @@ pub fn read_at_with(fd: impl AsFd, buf: &mut [u8], offset: u64, cache: Cache) ->
     Ok(retry_on_intr(|| preadv2(fd, &mut [IoSliceMut::new(buf)], offset, cache.flags()))?)
 }
 
-/// Begins a read that passes ([`Cache::Passes`]): takes what is in the page cache from `offset` on, and has the kernel read the rest
-/// ahead without waiting for it. Gives the number of bytes that were there; 0 also where a file system reads nothing without waiting.
-pub fn begin_read_at(fd: impl AsFd, buf: &mut [u8], offset: u64) -> usize {
-    let flags = Cache::Passes.flags() | ReadWriteFlags::NOWAIT;
-    preadv2(fd, &mut [IoSliceMut::new(buf)], offset, flags).unwrap_or(0)
+/// Begins a read: takes what is in the page cache from `offset` on, and has the kernel read the rest ahead without waiting for it.
+/// Gives the number of bytes that were there; `None` where nothing can be begun: the file system reads nothing without waiting, or
+/// `cache` is [`Cache::Passes`] and [`can_pass`] says no.
+pub fn begin_read_at(fd: impl AsFd, buf: &mut [u8], offset: u64, cache: Cache) -> Option<usize> {
+    match preadv2(fd, &mut [IoSliceMut::new(buf)], offset, cache.flags() | ReadWriteFlags::NOWAIT) {
+        Ok(n) => Some(n),
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => None,
+        // The read that follows says what is wrong.
+        Err(_) => Some(0),
+    }
 }
 
 /// Reads at `offset` until `buf` is full or the file ends; returns how many bytes there were.

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, TryRecvError};
 use proto::ChunkSet;
 use proto::record::Kind;
 use proto::source::{Item, Read};
-use sys::file::{Advice, Cache, begin_read_at, fadvise, is_cached, read_exact_at, seek_data, seek_hole};
+use sys::file::{Advice, Cache, begin_read_at, fadvise, read_exact_at, seek_data, seek_hole};
 use sys::ring::Ring;
 
 use super::files::OpenFile;
@@ -154,12 +154,15 @@ impl<'a> ChunkReader<'a> {
             let way = self.trial(device).choose();
             job.way = Some((device, way));
             fd = if way == Way::Direct { fd } else { cached };
-        } else if cache == Cache::Stays {
-            // What somebody else has there stays. By the middle it is told, where our own reading ahead has not come.
-            job.passes = !is_cached(&cached, item.offset + u64::from(item.len) / 2);
-            ask_ahead(&fd, item);
         }
-        let begun = if cache == Cache::Passes { begin_read_at(&fd, &mut frame.buf[..len], item.offset) } else { 0 };
+        let mut begun = 0;
+        if !open.direct {
+            job.passes = cache == Cache::Stays && !open.is_theirs(item.offset);
+            match begin_read_at(&fd, &mut frame.buf[..len], item.offset, cache) {
+                Some(there) => begun = there,
+                None => ask_ahead(&fd, item),
+            }
+        }
         drop(turn);
         self.token += 1;
         let Frame { buf, parts, parcel, .. } = frame;
@@ -276,7 +279,7 @@ impl<'a> ChunkReader<'a> {
     }
 }
 
-/// Asks the disk for all of a chunk at once, which plain reads do a window after the other.
+/// Asks the disk for all of a chunk at once, where no read can be begun.
 fn ask_ahead(fd: &OwnedFd, item: Item) {
     let end = item.offset + u64::from(item.len);
     for at in (item.offset..end).step_by(ASK_BYTES as usize) {

@@ -195,33 +195,50 @@ fn bytes_move_between_descriptors() {
     assert_eq!(empty.kind(), ErrorKind::WouldBlock);
 }
 
-#[test]
-fn a_read_begins_with_what_is_there_and_the_kernel_goes_on_with_the_rest() {
+fn begin_and_go_on(cache: Cache) {
     const SIZE: usize = 1 << 20;
     let temp = tempfile::tempfile().unwrap();
     write_all_at(&temp, &[7; SIZE], 0).unwrap();
-    if !can_pass(&temp) {
-        eprintln!("skipped: this kernel and file system have no RWF_DONTCACHE");
-        return;
-    }
     let mut buf = vec![0; SIZE];
-    assert_eq!(begin_read_at(&temp, &mut buf, 0), SIZE, "all of it is in the page cache");
+    let Some(there) = begin_read_at(&temp, &mut buf, 0, cache) else {
+        eprintln!("skipped: this kernel and file system cannot begin a read with {cache:?}");
+        return;
+    };
+    assert_eq!(there, SIZE, "all of it is in the page cache");
     assert!(buf.iter().all(|&byte| byte == 7));
-    assert_eq!(begin_read_at(&temp, &mut buf, SIZE as u64), 0, "nothing is at the end");
+    assert_eq!(begin_read_at(&temp, &mut buf, SIZE as u64, cache), Some(0), "nothing is at the end");
 
     fsync(&temp).unwrap();
     fadvise(&temp, 0, 0, Advice::DontNeed).unwrap();
     // Looking for a page asks for it, and for nothing around it: each look is at another one.
     let look = fs::File::open(format!("/proc/self/fd/{}", temp.as_raw_fd())).unwrap();
     fadvise(&look, 0, 0, Advice::Random).unwrap();
-    let there = begin_read_at(&temp, &mut buf, 0);
+    let there = begin_read_at(&temp, &mut buf, 0, cache).unwrap();
     let arrived = (1..SIZE as u64 / 4096).step_by(16).any(|page| {
         std::thread::sleep(Duration::from_millis(100));
         is_cached(&look, page * 4096)
     });
     assert!(arrived || there == SIZE, "nobody waits for it, and it is read all the same");
-    assert_eq!(read_at_with(&temp, &mut buf[there..], there as u64, Cache::Passes).unwrap(), SIZE - there);
+    assert_eq!(read_at_with(&temp, &mut buf[there..], there as u64, cache).unwrap(), SIZE - there);
     assert!(buf.iter().all(|&byte| byte == 7));
+}
+
+#[test]
+fn a_read_begins_with_what_is_there_and_the_kernel_goes_on_with_the_rest() {
+    begin_and_go_on(Cache::Passes);
+    begin_and_go_on(Cache::Stays);
+}
+
+#[test]
+fn where_no_read_can_be_begun_it_says_so() {
+    let (read_end, _write_end) = std::io::pipe().unwrap();
+    assert_eq!(
+        begin_read_at(&read_end, &mut [0; 8], 0, Cache::Stays),
+        Some(0),
+        "a pipe has no offsets: the read tells"
+    );
+    let proc = fs::File::open("/proc/self/stat").unwrap();
+    assert_eq!(begin_read_at(&proc, &mut [0; 8], 0, Cache::Stays), None);
 }
 
 #[test]

@@ -41,47 +41,17 @@ pub fn say(doing: &str, error: &io::Error) -> String {
     format!("{doing}: {error}")
 }
 
-/// Rings for chunk readers or writers: one of io_uring where it may be used, else some of plain calls.
+/// Rings for chunk readers or writers of a pool's frames: one of io_uring where it may be used, else some of plain calls.
 #[must_use]
-pub fn rings(choice: IoChoice, depth: u32, plain: usize) -> Vec<Ring> {
+pub fn rings(choice: IoChoice, depth: u32, plain: usize, pool: &Pool) -> Vec<Ring> {
     if choice == IoChoice::Measure {
-        match Ring::new(depth) {
+        let known = |mut ring: Ring| ring.register(pool.slab()).map(|_| ring);
+        match Ring::new(depth).and_then(known) {
             Ok(ring) => return vec![ring],
             Err(error) => tracing::info!(%error, "io_uring is not to be had; plain reads and writes it is"),
         }
     }
     (0..plain).map(|_| Ring::blocking(1)).collect()
-}
-
-/// Makes the memory of a pool known to a ring once it is warm.
-///
-/// That pins all of it, and what was never touched is zeroed then, with the address space locked: no thread begins
-/// meanwhile and no page is had. For 256 MB that takes 0.1 to 0.4 s, which a copy of small files would wait for in vain.
-#[derive(Debug)]
-pub struct Registration {
-    /// Uses of frames until then: as many as there are.
-    left: usize,
-}
-
-impl Registration {
-    /// Nothing is known to the ring yet.
-    #[must_use]
-    pub fn new(pool: &Pool) -> Registration {
-        Registration { left: pool.count() }
-    }
-
-    /// A frame of the pool was used with the ring.
-    pub fn used(&mut self, ring: &mut Ring, pool: &Pool) {
-        if self.left == 0 {
-            return;
-        }
-        self.left -= 1;
-        if self.left == 0
-            && let Err(error) = ring.register(pool.slab())
-        {
-            tracing::debug!(%error, "buffers are not registered");
-        }
-    }
 }
 
 /// True for errors that will meet every further file too: going on would only waste the user's time.

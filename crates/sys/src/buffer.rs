@@ -23,9 +23,6 @@ pub const BUFFER_ALIGN_BYTES: usize = 4096;
 /// The kernel's huge page on x86-64 and on 4 KiB-page arm64.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// io_uring registers at most this much memory as one buffer.
-const REGISTERED_BYTES_MAX: usize = 1 << 30;
-
 /// How a slab's memory is obtained. The default touches no page before its first use.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SlabOptions {
@@ -91,23 +88,6 @@ impl Slab {
     pub fn owns(&self, buffer: &Buffer) -> bool {
         Arc::ptr_eq(&self.region, &buffer.region)
     }
-
-    /// The mapping as the few ranges that io_uring registers: each holds whole buffers and is at
-    /// most 1 GiB. Empty when a single buffer is larger than that.
-    pub(crate) fn iovecs(&self) -> Vec<libc::iovec> {
-        let region = &*self.region;
-        let per_range = region.buffers_per_range();
-        if per_range == 0 {
-            return Vec::new();
-        }
-        (0..region.count)
-            .step_by(per_range)
-            .map(|first| libc::iovec {
-                iov_base: region.at(first).as_ptr().cast(),
-                iov_len: per_range.min(region.count - first) * region.stride,
-            })
-            .collect()
-    }
 }
 
 /// One buffer of a [`Slab`], owned by whoever holds it.
@@ -130,12 +110,6 @@ impl Buffer {
     /// Its place in the slab, from 0.
     pub fn index(&self) -> u16 {
         self.index
-    }
-
-    /// The number of the registered range of [`Slab::iovecs`] that holds this buffer.
-    pub(crate) fn range_index(&self) -> u16 {
-        // A `Buffer` larger than a range is never registered; see `iovecs`.
-        (self.index as usize / self.region.buffers_per_range().max(1)) as u16
     }
 }
 
@@ -201,10 +175,6 @@ impl Region {
         debug_assert!(index < self.count);
         // SAFETY: `index < count`, so the offset stays inside the mapping.
         unsafe { self.start.add(index * self.stride) }
-    }
-
-    fn buffers_per_range(&self) -> usize {
-        REGISTERED_BYTES_MAX / self.stride
     }
 
     fn advise(&self) {
@@ -393,21 +363,6 @@ mod tests {
         let last = buffers.pop().unwrap();
         drop(buffers);
         assert!(last.iter().all(|&x| x == 0));
-    }
-
-    #[test]
-    fn registered_ranges_cover_every_buffer() {
-        // 3 GiB of address space, no memory: nothing is touched.
-        let (slab, buffers) = Slab::new(48, 64 << 20).unwrap();
-        let ranges = slab.iovecs();
-        assert_eq!(ranges.len(), 3);
-        for b in &buffers {
-            let r = &ranges[b.range_index() as usize];
-            let (start, at) = (r.iov_base as usize, b.as_ptr() as usize);
-            assert!(at >= start && at + b.len() <= start + r.iov_len);
-        }
-        let (slab, _buffers) = Slab::new(1, 2 << 30).unwrap();
-        assert!(slab.iovecs().is_empty());
     }
 
     #[test]

@@ -177,10 +177,11 @@ impl Ring {
         self.free.is_empty()
     }
 
-    /// Makes the slab's memory known to the kernel, which then need not pin pages per operation.
+    /// Makes the slab's buffers known to the kernel, each when it is used for the second time: it need not pin
+    /// their pages per operation then.
     ///
-    /// Best effort: `Ok(false)` when the kernel or RLIMIT_MEMLOCK refuses or the ring is a blocking
-    /// one, and everything works without. Buffers of other slabs may be used too.
+    /// Best effort: `Ok(false)` when the kernel (before Linux 5.19) refuses or the ring is a blocking
+    /// one; buffers beyond RLIMIT_MEMLOCK stay unknown, and everything works without. Buffers of other slabs may be used too.
     ///
     /// # Errors
     ///

@@ -21,7 +21,6 @@ use sys::file::{
 use sys::ring::Ring;
 use tokio::sync::mpsc;
 
-use super::Registration;
 use super::arrivals::{Arrivals, Feed};
 use super::place::Place;
 use super::target::{BigFile, Target, Targets};
@@ -265,7 +264,6 @@ impl Trials {
 
 /// Writes chunks of big files until no more come.
 pub fn write_chunks(shared: &Shared, feed: &Feed, mut ring: Ring) {
-    let mut registration = Registration::new(&shared.pool);
     let mut trials = Trials::default();
     let mut flying: HashMap<u64, InFlight> = HashMap::new();
     let mut token = 0;
@@ -288,7 +286,6 @@ pub fn write_chunks(shared: &Shared, feed: &Feed, mut ring: Ring) {
             token += 1;
             if let Some(job) = begin_chunk(shared, frame, &mut ring, token, &mut trials) {
                 flying.insert(token, job);
-                registration.used(&mut ring, &shared.pool);
             }
         }
         if flying.is_empty() {

@@ -50,7 +50,7 @@ impl Lane {
         let (chunks, chunk_queue) = bounded(TASKS_MAX);
         let (batches, batch_queue) = bounded(TASKS_MAX);
         let plain = if shared.io.may_be_direct() { PLAIN_READERS } else { CACHED_READERS };
-        let rings = crate::io::rings(shared.io, read::RING_DEPTH, plain);
+        let rings = crate::io::rings(shared.io, read::RING_DEPTH, plain, &shared.pool);
         let io = crate::session::storage_io(&rings);
         let mut lane = Lane::without_threads(shared, chunks, Some(batches), io);
         let number = lane.shared.lane;

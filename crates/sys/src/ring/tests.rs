@@ -275,6 +275,45 @@ fn one_slab_is_registered_and_others_may_be_used() {
     assert!(bytes.chunks(KIB).enumerate().all(|(i, chunk)| chunk.iter().all(|&b| b == i as u8)));
 }
 
+/// Bytes of a mapping that are in memory.
+fn resident_bytes(start: usize) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mapping = maps.split_once(&format!("{start:x}-")).expect("it is mapped").1;
+    let rss = mapping.lines().find_map(|line| line.strip_prefix("Rss:")).unwrap();
+    rss.trim().trim_end_matches(" kB").parse::<usize>().unwrap() * KIB
+}
+
+#[test]
+fn a_buffer_is_registered_when_it_is_used_again_and_others_are_not_touched() {
+    const SIZE: usize = 4096 * KIB;
+    let Some(mut ring) = uring(4) else { return };
+    let (slab, mut buffers) = Slab::new(32, SIZE).unwrap();
+    if !ring.register(&slab).unwrap() {
+        eprintln!("skipped: this kernel has no empty tables of buffers");
+        return;
+    }
+    let start = buffers[0].as_ptr() as usize;
+    let mut buf = buffers.swap_remove(0);
+    let file = temp_file();
+    for (token, known) in [false, true, true].into_iter().enumerate() {
+        buf.fill(token as u8);
+        ring.submit_write(&file, Cache::Stays, 0, buf, 0..SIZE, token as u64).unwrap();
+        ring.wait(1).unwrap();
+        let done = ring.poll().unwrap();
+        assert_eq!(done.result.unwrap(), SIZE);
+        buf = done.buf;
+        let Backend::Uring(uring) = &mut ring.backend else { unreachable!() };
+        match uring.registered() {
+            None => eprintln!("the limit of locked memory is too low: nothing is registered"),
+            Some(count) => assert_eq!(count, usize::from(known)),
+        }
+        let mut read = vec![1; SIZE];
+        file::read_exact_at(&file, &mut read, 0).unwrap();
+        assert!(read.iter().all(|&b| b == token as u8));
+    }
+    assert_eq!(resident_bytes(start), SIZE, "of 32 buffers one was used");
+}
+
 #[test]
 fn dropping_waits_for_the_disk() {
     const SIZE: usize = 1 << 20;

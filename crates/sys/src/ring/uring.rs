@@ -8,7 +8,7 @@ use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode};
 
 use super::{Direction, Op};
-use crate::buffer::Slab;
+use crate::buffer::{Buffer, Slab};
 
 /// What a cancellation completes as; slots are far smaller.
 const CANCELLATION: u64 = u64::MAX;
@@ -17,9 +17,25 @@ const CANCELLATION: u64 = u64::MAX;
 const DRAIN_RETRIES: u32 = 1000;
 
 pub(super) struct Uring {
-    // Before `registered`: the ring is torn down first.
+    // Before `table`: the ring is torn down first.
     ring: IoUring,
-    registered: Option<Slab>,
+    table: Option<Table>,
+}
+
+/// The buffers of a slab that the kernel knows. Each is registered when it is used a second time: what is never used is never
+/// touched, and nothing waits until all of the slab is pinned (and zeroed before, with the address space locked).
+struct Table {
+    slab: Slab,
+    uses: Vec<Uses>,
+    /// The kernel takes no more: RLIMIT_MEMLOCK.
+    full: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Uses {
+    None,
+    One,
+    Registered,
 }
 
 impl Uring {
@@ -41,7 +57,7 @@ impl Uring {
         if !p.is_feature_ext_arg() || !p.is_feature_nodrop() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "io_uring of a kernel before 5.11"));
         }
-        Ok(Uring { ring, registered: None })
+        Ok(Uring { ring, table: None })
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -55,31 +71,44 @@ impl Uring {
     }
 
     pub(super) fn register(&mut self, slab: &Slab) -> io::Result<bool> {
-        if self.registered.is_some() {
+        if self.table.is_some() {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a slab is registered already"));
         }
-        let ranges = slab.iovecs();
-        if ranges.is_empty() {
+        // Before Linux 5.19 there is no empty table. It works without.
+        if self.ring.submitter().register_buffers_sparse(slab.count() as u32).is_err() {
             return Ok(false);
         }
-        // SAFETY: the ranges are the slab's mapping, and `registered` keeps it until after the ring.
-        match unsafe { self.ring.submitter().register_buffers(&ranges) } {
-            Ok(()) => {
-                self.registered = Some(slab.clone());
-                Ok(true)
-            }
-            // Every reason is one to go on without: ENOMEM is RLIMIT_MEMLOCK.
-            Err(_) => Ok(false),
+        self.table = Some(Table { slab: slab.clone(), uses: vec![Uses::None; slab.count()], full: false });
+        Ok(true)
+    }
+
+    /// Buffers that the kernel knows; `None` if it takes no more.
+    #[cfg(test)]
+    pub(super) fn registered(&self) -> Option<usize> {
+        let table = self.table.as_ref().filter(|table| !table.full)?;
+        Some(table.uses.iter().filter(|uses| **uses == Uses::Registered).count())
+    }
+
+    /// The place in the kernel's table of a buffer that it knows, or is to know from now on.
+    fn fixed(&mut self, buf: &mut Buffer) -> Option<u16> {
+        let table = self.table.as_mut().filter(|table| table.slab.owns(buf))?;
+        let (index, uses) = (buf.index(), &mut table.uses[usize::from(buf.index())]);
+        if *uses == Uses::One && !table.full {
+            let range = libc::iovec { iov_base: buf.as_mut_ptr().cast(), iov_len: buf.len() };
+            // SAFETY: the range lies in the slab's mapping, which `table` keeps until after the ring.
+            let known = unsafe { self.ring.submitter().register_buffers_update(u32::from(index), &[range], None) };
+            table.full = known.is_err();
+            *uses = if known.is_ok() { Uses::Registered } else { Uses::One };
+        } else if *uses == Uses::None {
+            *uses = Uses::One;
         }
+        (*uses == Uses::Registered).then_some(index)
     }
 
     /// Queues the operation in `slot`. On an error the kernel has not seen it.
     pub(super) fn push(&mut self, slot: u32, op: &mut Op) -> io::Result<()> {
         let fd = Fd(op.file.as_raw_fd());
-        let fixed = match &self.registered {
-            Some(slab) if slab.owns(&op.buf) => Some(op.buf.range_index()),
-            _ => None,
-        };
+        let fixed = self.fixed(&mut op.buf);
         let bytes = &mut op.buf[op.range.clone()];
         // `Ring::queue` checked that the length fits.
         let (ptr, len) = (bytes.as_mut_ptr(), bytes.len() as u32);

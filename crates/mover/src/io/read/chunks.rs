@@ -17,8 +17,8 @@ use sys::ring::Ring;
 use super::files::OpenFile;
 use super::{Loaded, ReadEvent, Running, Shared, SourceFile, Task, feed, next};
 use crate::frame::{Frame, Part};
+use crate::io::say;
 use crate::io::trial::{ReadTrial, Way};
-use crate::io::{Registration, say};
 
 /// Devices whose better way is remembered; further ones share the last place.
 const DEVICES_MAX: usize = 32;
@@ -43,7 +43,6 @@ struct InFlight {
 pub struct ChunkReader<'a> {
     shared: &'a Shared,
     ring: Ring,
-    registration: Registration,
     flying: HashMap<u64, InFlight>,
     token: u64,
     trials: HashMap<u64, ReadTrial>,
@@ -53,9 +52,8 @@ impl<'a> ChunkReader<'a> {
     /// A reader with its ring.
     #[must_use]
     pub fn new(shared: &'a Shared, ring: Ring) -> ChunkReader<'a> {
-        let registration = Registration::new(&shared.pool);
         let (flying, trials) = (HashMap::new(), HashMap::new());
-        ChunkReader { shared, ring, registration, flying, token: 0, trials }
+        ChunkReader { shared, ring, flying, token: 0, trials }
     }
 
     /// Runs until the queue is closed.
@@ -171,7 +169,6 @@ impl<'a> ChunkReader<'a> {
                 self.flying.insert(self.token, InFlight { parts, ..job });
                 // Several reads go to the kernel with one call, unless there is nothing else to wait for.
                 let _ = self.ring.submit();
-                self.registration.used(&mut self.ring, &self.shared.pool);
             }
             Err(rejected) => {
                 let frame = Frame { buf: rejected.buf, parts, parcel, kind: Kind::Chunk, corrupt: false };

@@ -85,7 +85,7 @@ impl Lane {
         let write = Arc::new(kit.write.for_lane());
         let answered = Arc::new(AtomicU64::new(0));
         let (chunks, batches) = kit.arrivals.lane(number);
-        let rings = crate::io::rings(kit.io, write::RING_DEPTH, PLAIN_WRITERS);
+        let rings = crate::io::rings(kit.io, write::RING_DEPTH, PLAIN_WRITERS, &write.pool);
         let io = storage_io(&rings);
         kit.decider.epochs.add_lane();
 

@@ -1,5 +1,6 @@
 """Where the numbers were taken: without this they mean nothing."""
 
+import hashlib
 import os
 import platform
 import re
@@ -26,6 +27,8 @@ def describe(work, binary):
         "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         "file_system": _output(["df", "--output=fstype", str(work)]).splitlines()[-1],
         "load_at_start": os.getloadavg()[0],
+        "build": _digest(binary),
+        "commit": _commit(),
         "versions": {
             **{name: _version(argv) for name, argv in _VERSIONS.items() if shutil.which(argv[0])},
             **({"longhaul": _version([str(binary), "--version"])} if binary.is_file() else {}),
@@ -36,6 +39,16 @@ def describe(work, binary):
 def _cpu_model():
     match = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return match.group(1) if match else platform.machine()
+
+
+def _digest(binary):
+    """Which build of Longhaul it was, for those who go on with its numbers."""
+    return hashlib.sha256(binary.read_bytes()).hexdigest()[:12] if binary.is_file() else ""
+
+
+def _commit():
+    """Of the tree that this program lies in; empty where it is no repository."""
+    return _output(["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]) if shutil.which("git") else ""
 
 
 def _version(argv):

@@ -22,9 +22,10 @@ from .capacity import capacity
 from .cells import FILE, FILES, MEMORY, lacks, run_cell
 from .cut import cut
 from .held import held
-from .kept import kept, of_machine
+from .kept import goes_on, kept
 from .path import Cell
 from .report import as_json, markdown
+from .row import Table
 from .targets import targets
 
 # What is no cell of the grid, by the rows that it gives of a binary and a place to work.
@@ -75,40 +76,48 @@ def _run(options, binary):
     own_mounts()
     work.mkdir(parents=True, exist_ok=True)
     about = machine.describe(work, binary)
-    runs, rows, failure = kept(out / "distance.json") if options.go_on else [], {}, None
+    runs, tables = kept(out / "distance.json") if options.go_on else ([], {})
+    failure = None
 
     def write():
         # After every cell, so that a run cut short keeps what it has.
-        (out / "distance.md").write_text(markdown(runs, rows, about, settings))
-        (out / "distance.json").write_text(json.dumps(as_json(runs, rows, about, settings), indent=1) + "\n")
+        runs.sort(key=lambda run: (_WHAT.index(run.what), run.cell.rate_bps, run.cell.rtt_ms, run.cell.loss))
+        (out / "distance.md").write_text(markdown(runs, tables, about, settings))
+        (out / "distance.json").write_text(json.dumps(as_json(runs, tables, about, settings), indent=1) + "\n")
 
     for what in options.only:
+        if what in tables:
+            print(f"{what}: kept", file=sys.stderr)
+            continue
         if what in _ROWS:
             try:
+                table = Table(about)
                 for row in _ROWS[what](binary, work):
-                    rows.setdefault(what, []).append(row)
+                    table.rows.append(row)
                     print(row.line, file=sys.stderr, flush=True)
-                    write()
+                tables[what] = table
+                write()
             except (ArmFailed, OSError) as error:
                 failure = f"{what} ended early: {error}"
                 print(failure, file=sys.stderr)
             continue
         for cell in cells:
             before = next((run for run in runs if (run.what, run.cell) == (what, cell)), None)
-            if before and of_machine(before, about) and not lacks(before, choice):
+            if before and not lacks(before, choice):
                 print(f"({cell}) {what}: kept", file=sys.stderr)
                 continue
-            runs = [run for run in runs if run is not before]
-            if before and not of_machine(before, about):
-                before = None
-            runs.append(run_cell(what, cell, choice, work, out / "logs", about, before))
+            same = before if before and goes_on(before, about) else None
+            run = run_cell(what, cell, choice, work, out / "logs", about, same)
+            if before and (run.failure or run.is_late):
+                run = before
+            runs = [other for other in runs if other is not before] + [run]
             write()
     write()
     shutil.rmtree(work, ignore_errors=True)
     print((out / "distance.md").read_text(), end="")
     if failure or any(run.failure or any(arm.problems() for arm in run.arms) for run in runs):
         return 1
-    missed = any(target.verdict == "FAIL" for target in targets(runs)) or any(not (row.holds or row.void) for part in rows.values() for row in part)
+    missed = any(target.verdict == "FAIL" for target in targets(runs)) or any(table.misses for table in tables.values())
     return 3 if missed else 0
 
 
@@ -136,8 +145,8 @@ def _parser():
     parser.add_argument("--arms", type=lambda text: tuple(text.split(",")), default=(), metavar="LABEL,…",
                         help="only these, as the report names them: 'longhaul clear,iperf3 8 bbr'; default all")
     parser.add_argument("--continue", dest="go_on", action="store_true",
-                        help="keep what DIR/distance.json has whole and in time from a machine like this one, and measure the rounds and "
-                             "arms that are missing")
+                        help="keep the cells that DIR/distance.json has whole and in time, wherever they are from, and measure what is "
+                             "missing; a cell of another machine or build that lacks something is measured anew")
     parser.add_argument("--limit", type=_count, metavar="SECONDS",
                         help="an arm that takes longer is stopped and not tried again; default 300")
     parser.add_argument("--out", type=Path, default=_DEFAULT_OUT, metavar="DIR",

@@ -5,35 +5,42 @@ import json
 from ..arm import Arm
 from ..errors import Unusable
 from ..sample import Sample
+from . import capacity
 from .cells import CellRun
 from .path import Cell
+from .row import Row, Table
 
 _FIELDS = ("rate_bps", "rtt_ms", "loss")
-
-
-_MACHINE = ("cpu", "cpus", "kernel")
+_SAME = ("cpu", "cpus", "kernel", "build")
 
 
 def kept(report):
-    """The cells of a `distance.json` that can be used: those that ended, while the emulator was in time, with every arm that does."""
+    """What can be used of a `distance.json`: (cells, tables by the name of the part). Of cells those that ended, while the emulator
+    was in time, with every arm that does."""
     if not report.exists():
-        return []
+        return [], {}
     try:
-        cells = json.loads(report.read_text())["cells"]
-        runs = [_run(cell) for cell in cells]
+        told = json.loads(report.read_text())
+        runs = [_run(cell) for cell in told["cells"]]
+        tables = {what: _table(what, table) for what, table in told["tables"].items()}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Unusable(f"{report} is not a report of this program ({error!r}): move it away, or go without --continue") from error
-    return [run for run in runs if not (run.failure or run.is_late or any(map(_failed, run.arms)))]
+    return [run for run in runs if not (run.failure or run.is_late or any(map(_failed, run.arms)))], tables
 
 
-def of_machine(run, about):
-    """Whether it was measured on a machine like this one: rounds of others are no rounds of the same."""
-    return all(run.machine.get(what) == about[what] for what in _MACHINE)
+def goes_on(run, about):
+    """Whether rounds of this machine and this build of Longhaul are more of the same."""
+    return all(run.machine.get(what) == about[what] for what in _SAME)
 
 
 def _failed(arm):
     """Whether another run may do better: not where it took too long."""
     return not arm.valid and not arm.is_over_limit
+
+
+def _table(what, table):
+    row = capacity.Row if what == "capacity" else Row
+    return Table(table["machine"], [row(**of) for of in table["rows"]])
 
 
 def _run(cell):

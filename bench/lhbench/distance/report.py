@@ -15,12 +15,12 @@ _TITLES = {
 }
 
 
-def markdown(runs, rows, machine, settings):
+def markdown(runs, tables, machine, settings):
     parts = [head("Longhaul over an emulated ocean", machine, settings.rounds)]
-    for what, of in rows.items():
+    for what, table in tables.items():
         title, columns = _TITLES[what]
-        parts.append("\n".join([f"## {title}", "", *columns, *(row.line for row in of)]))
-    parts += [_cell(run, machine) for run in runs]
+        parts.append("\n".join([f"## {title}", "", *columns, *(row.line for row in table.rows), "", f"- {_where(table.machine)}"]))
+    parts += [_cell(run) for run in runs]
     parts.append("\n".join(["## Method", "", *(f"- {line}" for line in _METHOD)]))
     lines = [target.line for target in targets(runs)]
     if lines:
@@ -28,22 +28,30 @@ def markdown(runs, rows, machine, settings):
     return "\n\n".join(parts) + "\n"
 
 
-def as_json(runs, rows, machine, settings):
+def as_json(runs, tables, machine, settings):
     return {
         "machine": machine,
         "settings": dataclasses.asdict(settings),
         "method": _METHOD,
-        **{what: [vars(row) for row in of] for what, of in rows.items()},
+        "tables": {what: {"machine": table.machine, "rows": [vars(row) for row in table.rows]} for what, table in tables.items()},
         "cells": [
             {"what": run.what, **dataclasses.asdict(run.cell), "late_share": run.late_share, "failure": run.failure,
-             "skipped": run.skipped, "machine": run.machine, "arms": [arm_json(arm) for arm in run.arms]}
+             "skipped": run.skipped, "machine": run.machine, "arms": [_arm_json(arm) for arm in run.arms]}
             for run in runs
         ],
         "targets": [{**dataclasses.asdict(target), "verdict": target.verdict} for target in targets(runs)],
     }
 
 
-def _cell(run, machine):
+def _arm_json(arm):
+    """Without what programs reported of themselves, which is the most of it: the file is kept with the sources."""
+    told = arm_json(arm)
+    for run in told["runs"]:
+        run["extra"] = {key: value for key, value in run["extra"].items() if not isinstance(value, dict)}
+    return told
+
+
+def _cell(run):
     steady = run.what == MEMORY
     lines = [f"## {run.what}: {run.cell}", ""]
     lines += ["| arm | data | Mb/s | min..max | of the path |" + (" steady |" if steady else "")
@@ -52,13 +60,16 @@ def _cell(run, machine):
     for arm in sorted(run.arms, key=lambda arm: -(arm.rate().median if arm.rate() else 0)):
         lines.append(_row(run, arm, steady))
     notes = [run.failure] if run.failure else []
-    if (run.machine["cpu"], run.machine["cpus"]) != (machine["cpu"], machine["cpus"]):
-        notes.append(f"measured on {run.machine['cpus']} × {run.machine['cpu']}")
+    notes.append(_where(run.machine))
     if run.is_late:
         notes.append(f"**emulator late**: {run.late_share:.1%} of the packets of a run by more than 1 ms; these numbers are not to be published")
     notes += [f"{arm.label}: {text}" for arm in run.arms for text in arm.problems()]
     notes += [f"skipped {label}: {reason}" for label, reason in run.skipped.items()]
     return "\n".join([*lines, *([""] if notes else []), *(f"- {note}" for note in notes)])
+
+
+def _where(machine):
+    return f"{machine['cpus']} × {machine['cpu']}, Linux {machine['kernel']}, Longhaul {machine['commit']}"
 
 
 def _row(run, arm, steady):

@@ -1,6 +1,6 @@
-"""A line of a table of what must hold, beside the grid."""
+"""Tables of what must hold, beside the grid, and their lines."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 HEAD = ["| what | goal | measured | |", "|---|---|---|---|"]
 
@@ -18,3 +18,15 @@ class Row:
     def line(self):
         verdict = "void" if self.void else "pass" if self.holds else "FAIL"
         return f"| {self.what} | {self.goal} | {self.measured} | {verdict} |"
+
+
+@dataclass
+class Table:
+    """The rows of one part and where they were measured."""
+
+    machine: dict
+    rows: list = field(default_factory=list)
+
+    @property
+    def misses(self):
+        return any(not (row.holds or row.void) for row in self.rows)

@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::agent::{Cause, FromAgent, Mode, ModeSet, Probe, SESSIONS_MAX};
-use mover::request::{Fingerprint, Hooks, Limits};
+use mover::request::{BUFFER_SHARE, Fingerprint, Hooks, Limits};
 use mover::server::{Counters, Identity, ServeLimits};
 use service::StateError;
 use service::stop::Stop;
@@ -60,8 +60,6 @@ use tokens::SessionTokens;
 const SESSION_MEMORY_MIN: u64 = 32 << 20;
 /// Most memory of one.
 const SESSION_MEMORY_MAX: u64 = 256 << 20;
-/// Of the memory that a copy may use, the mover takes this part for buffers.
-const BUFFER_SHARE: u64 = 2;
 
 /// Numbers for metrics.
 #[derive(Debug, Default)]

@@ -107,6 +107,9 @@ impl Action {
     /// # Errors
     /// When it could not be done.
     pub(crate) fn run(self) -> Result<u8> {
+        // The usual limit is 1024, for programs that use `select`: a copy of many files, an agent of many sessions or a network of
+        // many links needs more, and who starts it may not know. Refused it goes on with what there is.
+        let _ = sys::cpu::raise_nofile();
         match self {
             Action::Copy(copy) => copy.run(),
             Action::Test(test) => test.run(),

@@ -2,6 +2,8 @@
 
 #[path = "e2e/cache.rs"]
 mod cache;
+#[path = "e2e/change.rs"]
+mod change;
 #[path = "e2e/hooks.rs"]
 mod hooks;
 #[path = "e2e/memory.rs"]
@@ -20,6 +22,8 @@ mod report;
 mod ssh;
 #[path = "e2e/sshd.rs"]
 mod sshd;
+#[path = "e2e/there.rs"]
+mod there;
 #[path = "e2e/tree.rs"]
 mod tree;
 #[path = "e2e/world.rs"]

@@ -13,17 +13,15 @@ use crate::connect::{Session, reach};
 use crate::control::retry::{Limits, Next, Retry};
 use crate::ends::{Sources, driven_sources, driven_target};
 use crate::event::{Event, Started, Summary, SweepStep};
+use crate::frame::chunk_max;
 use crate::hook::{self, Programs};
 use crate::io::output::REORDER_CHUNKS;
 use crate::link::LinkError;
 use crate::report::Arrived;
-use crate::request::{CopyRequest, MoveError, Place, Remote, STREAMS_AUTO_MAX, Steer, TestRequest, Why};
+use crate::request::{BUFFER_SHARE, CopyRequest, MoveError, Place, Remote, STREAMS_AUTO_MAX, Steer, TestRequest, Why};
 use crate::server::Counters;
 use crate::session::source::End;
 use crate::session::{Context, SessionError, Steering, chain, destination, memory, output, source, stopped};
-
-/// Share of the memory limit that is for buffers; the rest is for the manifest and the program.
-pub(crate) const BUFFER_SHARE: u64 = 2;
 
 /// Copies a dataset. Events go to `events`; `steer` changes it while it runs. The last event is the summary
 /// that is also returned.
@@ -107,7 +105,8 @@ pub(crate) async fn drive(
 ) -> Result<Summary, Early> {
     let begin = Instant::now();
     let mut stop = driver.stop.clone();
-    let mut summary = Summary { protection: request.settings.protection, ..Summary::default() };
+    let digests_file = request.digests_file.as_ref().map(|path| path.to_string_lossy().into_owned());
+    let mut summary = Summary { protection: request.settings.protection, digests_file, ..Summary::default() };
     let mut retry = Retry::new(Limits::default());
     // What went through a pipe is gone.
     let is_piped = matches!(request.source, Place::Pipe) || matches!(request.destination, Place::Pipe);
@@ -332,10 +331,11 @@ async fn begin(
     }
 }
 
-/// The settings with a bound on streams that the other end can count with.
+/// The settings with a bound on streams that the other end can count with, and chunks that this end has memory for.
 fn bounded(settings: &Settings, limits: &crate::request::Limits) -> Settings {
     let streams_max = if settings.streams_max == 0 { limits.streams_auto.max(1) } else { settings.streams_max };
-    Settings { streams_max, ..settings.clone() }
+    let chunk_size = settings.chunk_size.min(chunk_max(limits.memory.get() / BUFFER_SHARE));
+    Settings { streams_max, chunk_size, ..settings.clone() }
 }
 
 fn context(

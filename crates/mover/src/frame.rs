@@ -3,6 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN};
 use proto::record::Kind;
 use sys::buffer::{Buffer, Slab, SlabOptions};
 use sys::poll::Waker;
@@ -40,6 +41,18 @@ pub struct Frame {
     pub kind: Kind,
     /// A record of it arrived corrupt; it is not written.
     pub corrupt: bool,
+}
+
+/// Frames of a session at least: with fewer the pipeline from disk to network could not flow.
+pub const FRAMES_MIN: u64 = 8;
+/// Frames of a session at most.
+pub const FRAMES_MAX: u64 = 4096;
+
+/// The largest chunk, a power of two, of which [`FRAMES_MIN`] fit into so many bytes; never less than the smallest there is.
+#[must_use]
+pub fn chunk_max(memory_bytes: u64) -> u32 {
+    let fits = (memory_bytes / FRAMES_MIN).clamp(u64::from(CHUNK_SIZE_MIN), u64::from(CHUNK_SIZE_MAX));
+    1 << fits.ilog2()
 }
 
 /// Nothing that is done under the lock can fail.
@@ -156,6 +169,16 @@ mod tests {
 
     fn pool(count: usize, wakers: Vec<Waker>) -> Pool {
         Pool::new(count, 4096, wakers, Placement::default()).unwrap()
+    }
+
+    #[test]
+    fn as_many_chunks_as_are_needed_fit_into_the_memory() {
+        const MIB: u64 = 1 << 20;
+        for (memory, chunk) in
+            [(0, 256 << 10), (2 * MIB, 256 << 10), (32 * MIB, 4 << 20), (63 * MIB, 4 << 20), (u64::MAX, 64 << 20)]
+        {
+            assert_eq!(chunk_max(memory), chunk, "{memory}");
+        }
     }
 
     #[test]

@@ -141,6 +141,9 @@ impl IoChoice {
     }
 }
 
+/// Share of [`Limits::memory`] that is for buffers; the rest is for the manifest and the program.
+pub const BUFFER_SHARE: u64 = 2;
+
 /// A copy.
 #[derive(Clone)]
 pub struct CopyRequest {

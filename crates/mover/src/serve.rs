@@ -29,6 +29,7 @@ use self::refusal::refuse;
 use crate::accept::{CONTROLS_MAX, Controller, DoorKeeper, Hub, accept_all};
 use crate::connect::PROGRAM;
 use crate::ends::{Sources, Target};
+use crate::frame::chunk_max;
 use crate::hook::Programs;
 use crate::hook::owed::OwedByJob;
 use crate::link::lasting::{Lasting, Renewal};
@@ -281,7 +282,8 @@ impl Server {
         let session = self.fingerprint.map_or(random, |print| instance::session_id(&print.0, random));
         let key = crate::tls::session_key(stream, &session).map_err(|e| failed(e.to_string()))?;
         let rate_max_bps = lesser(self.options.bounds.rate_bps, grant.rate_bps());
-        let settings = self.within(open.settings)?;
+        let mut settings = self.within(open.settings)?;
+        settings.chunk_size = settings.chunk_size.min(chunk_max(memory_bytes));
         let settings = Settings { rate_bps: lesser(settings.rate_bps, rate_max_bps), ..settings };
         let mut opened = Opened {
             session,

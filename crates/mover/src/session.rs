@@ -165,7 +165,7 @@ pub struct Context {
     pub streams_max: u16,
     /// True if the number of streams is to be found.
     pub auto_streams: bool,
-    /// Memory for buffers, bytes.
+    /// Memory for buffers, bytes: at least [`crate::frame::FRAMES_MIN`] chunks.
     pub memory_bytes: u64,
     /// Bounds of this end.
     pub limits: crate::request::Limits,

@@ -42,6 +42,8 @@ pub struct Config {
     pub delete: bool,
     /// Hard links are preserved, so names wait for the file they link to.
     pub links: bool,
+    /// No content is received.
+    pub dry_run: bool,
 }
 
 /// The source does not keep to the protocol.
@@ -273,7 +275,7 @@ impl Destination {
     }
 
     fn file_end(&mut self, index: u64, end: FileEnd) -> Result<(), ProtocolError> {
-        let chunk_size = self.config.chunk_size;
+        let Config { chunk_size, dry_run, .. } = self.config;
         let Some(node) = self.node(index)? else { return Ok(()) };
         if !node.has_content() {
             return Err(ProtocolError::Entry(index));
@@ -288,6 +290,10 @@ impl Destination {
             return Ok(());
         }
         match (&mut node.state, end) {
+            (State::Receiving { comparing: true, .. }, FileEnd::Same) if dry_run => self.finish(index, Outcome::Equal),
+            (State::Receiving { comparing: true, .. }, FileEnd::Whole { .. }) if dry_run => {
+                self.finish(index, Outcome::Would);
+            }
             (State::Receiving { landed, comparing: true, .. }, FileEnd::Same) if landed.is_empty() => {
                 node.state = State::Publishing;
                 self.actions.push_back(Action::Refresh { index });

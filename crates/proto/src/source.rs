@@ -41,6 +41,8 @@ pub struct Config {
     pub small_max: u32,
     /// Chunks that the destination can put in order, if it is a pipe.
     pub reorder_chunks: Option<u32>,
+    /// No content is sent.
+    pub dry_run: bool,
 }
 
 /// What came of reading one item.
@@ -535,12 +537,15 @@ impl Source {
         let Some(file) = self.files.get_mut(&index).filter(|f| f.comparing) else { return };
         file.comparing = false;
         match same {
-            Ok(true) => {
+            Ok(same) if same || self.config.dry_run => {
+                let size = file.entry.size().unwrap_or(0);
                 file.end_sent = true;
                 file.todo = Some(ChunkSet::new());
-                self.outbox.push_back(ToDestination::FileEnd { index, end: FileEnd::Same });
+                // In a dry run nothing is sent of what differs.
+                let end = if same { FileEnd::Same } else { FileEnd::Whole { size } };
+                self.outbox.push_back(ToDestination::FileEnd { index, end });
             }
-            Ok(false) => self.enqueue(index),
+            Ok(_) => self.enqueue(index),
             Err(why) => self.fail(index, why),
         }
     }

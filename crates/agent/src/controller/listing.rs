@@ -9,8 +9,7 @@ use std::io;
 
 use api::Name;
 use api::agent::{After, Cause, Entry, Failed, FromAgent, Kind, Listed, MESSAGE_MAX, PAGE_MAX};
-use mover::io::place::STATE_DIR;
-use mover::io::target::TEMP_PREFIX;
+use mover::io::place::is_own_name;
 use proto::RelPath;
 use sys::file::Dir;
 
@@ -253,8 +252,7 @@ impl Level {
         self.more = false;
         for entry in self.open(top)?.read_dir(b"")? {
             let name = entry?.name;
-            let is_ours = name == STATE_DIR || name.starts_with(TEMP_PREFIX);
-            if is_ours || self.after.as_ref().is_some_and(|after| name <= *after) {
+            if is_own_name(&name) || self.after.as_ref().is_some_and(|after| name <= *after) {
                 continue;
             }
             smallest.push(name);

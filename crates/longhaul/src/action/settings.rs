@@ -1,7 +1,8 @@
 //! How bytes move: from options to what the mover takes.
 
 use anyhow::{Context, Result};
-use mover::request::{Limits, STREAMS_AUTO_MAX};
+use mover::frame::FRAMES_MIN;
+use mover::request::{BUFFER_SHARE, Limits, STREAMS_AUTO_MAX};
 use proto::control::{FlowLabel, Settings};
 use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, CONGESTION_CHARS_MAX};
 use units::Bytes;
@@ -62,8 +63,8 @@ pub(super) fn limits(args: &TransportArgs, environment: &Environment) -> Result<
     })
 }
 
-/// With fewer buffers the pipeline from disk to network could not flow.
-const MEMORY_CHUNKS_MIN: u64 = 8;
+/// Chunks that must fit into all memory, of which buffers are a share.
+const MEMORY_CHUNKS_MIN: u64 = FRAMES_MIN * BUFFER_SHARE;
 
 fn chunk_size(size: Bytes) -> Result<u32> {
     let fits = u32::try_from(size.get()).ok().filter(|size| (CHUNK_SIZE_MIN..=CHUNK_SIZE_MAX).contains(size));

@@ -10,6 +10,11 @@ use super::name::{bytes, percent, rate, span, thousands, words};
 const ERRORS_SHOWN: usize = 10;
 /// Limiting factors that the table lists.
 const LIMITS_SHOWN: usize = 4;
+/// Share of the time from which a limit on socket buffers is worth a hint.
+const HINT_SHARE: f64 = 0.1;
+/// Socket buffers that are proposed, bytes: less is no change for most kernels, more than a kernel takes.
+const BUFFER_HINT_MIN: u64 = 64 << 20;
+const BUFFER_HINT_MAX: u64 = 1 << 30;
 /// Columns of the names on the left.
 const NAMES: usize = 12;
 
@@ -60,13 +65,15 @@ fn path(summary: &Summary) -> Vec<(&'static str, String)> {
     let rtt = units::Span::new(std::time::Duration::from_micros(summary.rtt_us));
     let plural = if summary.streams == 1 { "" } else { "s" };
     let congestion = summary.congestion.as_deref().unwrap_or("unknown congestion control");
+    let window =
+        (summary.cwnd_bytes > 0).then(|| format!(", window {}", bytes(summary.cwnd_bytes))).unwrap_or_default();
     let mut rows = vec![
         ("moved", format!("{} in {}", bytes(summary.bytes_sent), span(summary.seconds))),
         ("goodput", rate(summary.rate_bps)),
         (
             "path",
             format!(
-                "{} stream{plural}, {congestion}, RTT {rtt}, {} retransmits",
+                "{} stream{plural}, {congestion}, RTT {rtt}{window}, {} retransmits",
                 summary.streams,
                 thousands(summary.retransmits)
             ),
@@ -107,6 +114,31 @@ fn cost(summary: &Summary) -> Vec<(&'static str, String)> {
         .collect();
     if !shown.is_empty() {
         rows.push(("limited by", shown.join(", ")));
+    }
+    rows.extend(hint(summary));
+    rows
+}
+
+/// What to do where a kernel's limits on socket buffers are in the way for a noticeable part of the time.
+fn hint(summary: &Summary) -> Vec<(&'static str, String)> {
+    let held = |limit: &str| summary.limits.get(limit).copied().unwrap_or(0.0) >= HINT_SHARE;
+    // As in `mover::control::buffers`, bandwidth × delay twice, for losses are to be repaired; at twice the rate that was
+    // reached, since nobody knows what the path carries; and the kernel counts its own administration, as much again.
+    let needed = u128::from(summary.rate_bps) * u128::from(summary.rtt_us) / 8_000_000 * 8;
+    let needed = u64::try_from(needed / u128::from(summary.streams.max(1))).unwrap_or(u64::MAX);
+    let most = needed.clamp(BUFFER_HINT_MIN, BUFFER_HINT_MAX).next_power_of_two();
+    let mut rows = Vec::new();
+    for (limit, end, key, usual) in [
+        ("sender_window", "source", "net.ipv4.tcp_wmem", "4096 65536"),
+        ("receiver_window", "destination", "net.ipv4.tcp_rmem", "4096 131072"),
+    ] {
+        if held(limit) {
+            rows.push((
+                "hint",
+                format!("the {end}'s kernel lets socket buffers grow too little for this path; as root there:"),
+            ));
+            rows.push(("", format!("sysctl -w {key}=\"{usual} {most}\"")));
+        }
     }
     rows
 }
@@ -181,6 +213,7 @@ mod tests {
             rate_bps: 9_412_345_678,
             retransmits: 1_234,
             rtt_us: 100_200,
+            cwnd_bytes: 31_250_000,
             streams: 4,
             chunks_verified: 29_434,
             cpu_s_per_gb: CpuPerGb { source: 0.154, destination: 0.316, total: 0.47 },
@@ -202,7 +235,7 @@ dataset     987.7 GB
 files       49,000 of 50,000, 988 skipped, 12 failed
 moved       123.5 GB in 1m33s
 goodput     9.412 Gb/s
-path        4 streams, cubic, RTT 100ms, 1,234 retransmits
+path        4 streams, cubic, RTT 100ms, window 31.25 MB, 1,234 retransmits
 protection  private, 29,434 chunks verified
 CPU         0.15 s per GB at the source, 0.32 at the destination
 memory      300 MB at the source, 400 MB at the destination
@@ -215,6 +248,22 @@ failed: dir/0: permission denied
             text.ends_with("failed: dir/9: permission denied\nand 2 more: --report FILE lists them all\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn limits_of_the_kernel_are_named_with_the_way_out() {
+        let mut summary = typical();
+        assert!(!table(&summary, Kind::Copy).contains("sysctl"));
+        // 9.4 Gb/s over 100 ms are 118 MB, in four streams 29 MB each; eight times that.
+        summary.limits = [("receiver_window".to_owned(), 0.6), ("sender_window".to_owned(), 0.09)].into();
+        let text = table(&summary, Kind::Copy);
+        assert!(text.contains("hint        the destination's kernel lets"), "{text}");
+        assert!(text.contains("            sysctl -w net.ipv4.tcp_rmem=\"4096 131072 268435456\"\n"), "{text}");
+        assert!(!text.contains("tcp_wmem"), "{text}");
+        summary.limits = [("sender_window".to_owned(), 0.1)].into();
+        (summary.rate_bps, summary.streams) = (1_000_000, 1);
+        let text = table(&summary, Kind::Test);
+        assert!(text.contains("the source's") && text.contains("net.ipv4.tcp_wmem=\"4096 65536 67108864\""), "{text}");
     }
 
     #[test]

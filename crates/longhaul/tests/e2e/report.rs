@@ -44,6 +44,31 @@ fn a_test_reads_and_writes_nothing() {
     }
 }
 
+#[test]
+fn lines_come_as_often_as_asked() {
+    let world = World::new();
+    for direction in ["", " --reverse"] {
+        let mut command =
+            world.command("test throughput", &format!("--duration 2s --interval 200ms --json{direction}"));
+        command.arg(world.address()).args(["--fingerprint", world.fingerprint()]);
+        let ended = world.run(command).expect_code(0);
+        let lines: Vec<_> = ended.events().into_iter().filter(|event| event["event"] == "interval").collect();
+        assert!((6..=11).contains(&lines.len()), "{direction}: {lines:?}");
+        assert!(lines.iter().all(|line| line["rate_bps"].as_u64() > Some(0)), "{lines:?}");
+    }
+}
+
+#[test]
+fn the_summary_says_where_the_digests_are() {
+    let world = World::new();
+    world.write("file", 1000);
+    let mut command = world.copy_command("--checksum sha256", &world.here("file"), &world.there("rw"));
+    command.arg("--digests").arg(world.path("sums"));
+    let summary = world.run(command).expect_code(0).summary();
+    assert_eq!(summary["digests_file"], world.path("sums").to_str().unwrap());
+    assert!(std::fs::read_to_string(world.path("sums")).unwrap().ends_with("  file\n"));
+}
+
 /// The congestion control of a socket that asks for none.
 fn kernels_choice() -> String {
     let path = "/proc/sys/net/ipv4/tcp_congestion_control";

@@ -15,7 +15,7 @@ use proto::control::{Outcome, Overwrite};
 use proto::journal::Record;
 use proto::{ChunkSet, Entry, RelPath};
 use sys::file::{
-    Dir, Owner, Times, fchmod, fchown, fdatasync, fsync, futimens, punch_hole, set_xattr, syncfs, truncate,
+    Dir, OpenFlags, Owner, Times, fchmod, fchown, fdatasync, fsync, futimens, punch_hole, set_xattr, syncfs, truncate,
 };
 use tokio::sync::mpsc;
 
@@ -367,7 +367,11 @@ impl Committer {
         let set = || -> io::Result<()> {
             let dir = self.place.dir(&target.parent)?;
             let name = self.single_name.as_deref().unwrap_or(target.entry.path.name());
-            let file = dir.open_file(name, sys::file::OpenFlags::write())?;
+            // Its owner may set what it is without being allowed to read, or to write, it.
+            let file = match dir.open_file(name, OpenFlags::read()) {
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => dir.open_file(name, OpenFlags::write())?,
+                opened => opened?,
+            };
             fchmod(&file, target.entry.mode)?;
             attributes(&file, &target.entry, self.preserve_all)?;
             super::decide::remove_if_there(&dir, &target.temp)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use proto::control::{CopyOptions, Outcome, Overwrite};
 use proto::destination::Decision;
@@ -12,13 +13,18 @@ use sys::file::{Cache, Dir, Kind, Meta, OpenFlags, Owner, Times, set_direct, sta
 
 use super::epochs::Epochs;
 use super::journal::JournalFile;
-use super::place::Place;
-use super::target::{BigFile, Target, Targets};
+use super::place::{Place, is_own_name};
+use super::target::{BigFile, Counted, Target, Targets};
 use super::{nanoseconds, say, time};
 use crate::request::IoChoice;
 
 /// Bytes read at a time for a digest of what is there.
 const COMPARE_BYTES: usize = 1 << 20;
+/// Descriptors of a big file that is received.
+const DESCRIPTORS: usize = 2;
+/// How often, and how many times at most, is looked whether files were published and descriptors are free: 10 s.
+const LOOK: Duration = Duration::from_millis(10);
+const LOOKS_MAX: u32 = 1000;
 /// Most ranges of chunks that a resume tells; the rest is sent again.
 const HAVE_RANGES_MAX: usize = proto::limits::CHUNK_RANGES_MAX;
 
@@ -74,6 +80,14 @@ impl Decider {
     /// Looks at the place of an entry and creates it if it has no content. What is to be received is written to the
     /// disk of this number.
     pub fn decide(&self, index: u64, entry: &Entry, lane: u8) -> Decided {
+        if let Some(name) = self.own_name(entry) {
+            let why = format!(
+                "{}: `{}` is a name that a copy gives its own files at its destination: rename it at the source",
+                entry.path,
+                name.escape_ascii()
+            );
+            return Decision::Settled(Outcome::Failed(why)).into();
+        }
         let decided = match &entry.kind {
             EntryKind::Dir => self.directory(entry),
             EntryKind::Symlink { target } => self.symlink(entry, target).map(Decided::from),
@@ -83,6 +97,33 @@ impl Decider {
         decided.unwrap_or_else(|error| {
             Decision::Settled(Outcome::Failed(say(&format!("preparing {}", entry.path), &error))).into()
         })
+    }
+
+    /// The name, in the path of an entry or that it links to, that would meet what a copy makes for itself. Sources leave such out.
+    fn own_name<'a>(&'a self, entry: &'a Entry) -> Option<&'a [u8]> {
+        let link = match &entry.kind {
+            EntryKind::HardLink { target } => Some(target),
+            _ => None,
+        };
+        let paths = [Some(&entry.path), link].into_iter().flatten().map(RelPath::as_bytes);
+        let mut names = paths.chain(self.single_name.as_deref()).flat_map(|path| path.split(|byte| *byte == b'/'));
+        names.find(|name| is_own_name(name))
+    }
+
+    /// Waits before a big file is opened while those of all sessions have half of the process's descriptors, until some are
+    /// published or `is_over`; not for ever, for what frees them may wait behind this entry.
+    pub fn wait_for_descriptors(&self, entry: &Entry, is_over: impl Fn() -> bool) {
+        let is_big = entry.size().is_none_or(|size| size > u64::from(self.small_max));
+        if !matches!(entry.kind, EntryKind::File(_)) || !is_big {
+            return;
+        }
+        let limit = sys::cpu::nofile_limit().soft.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        for _ in 0..LOOKS_MAX {
+            if Counted::open() < (limit / 2 / DESCRIPTORS).max(1) || is_over() {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Where an entry goes: its directory and the name in it.
@@ -115,7 +156,10 @@ impl Decider {
         }
         let (parent, dir, name) = self.spot(entry)?;
         match self.existing(&parent, &dir, name)? {
-            Some(meta) if meta.kind == Kind::Dir => return Ok(ready_on(&meta)),
+            Some(meta) if meta.kind == Kind::Dir => {
+                self.place.met(&entry.path, meta.dev);
+                return Ok(ready_on(&meta));
+            }
             Some(meta) => {
                 return Ok(Decision::Settled(Outcome::Failed(in_the_way(entry, meta.kind, "directory"))).into());
             }
@@ -207,7 +251,7 @@ impl Decider {
         if let Some(meta) = &existing
             && let Some(decision) = self.against(entry, meta, &dir, name, lane)?
         {
-            if matches!(decision, Decision::Compare { .. }) {
+            if matches!(decision, Decision::Compare { .. }) && !self.options.dry_run {
                 self.prepare(index, entry, parent, &dir, lane)?;
             }
             return Ok(decision);
@@ -231,7 +275,7 @@ impl Decider {
         if meta.kind != Kind::File || meta.size != identity.size {
             return otherwise();
         }
-        let same_time = time(meta.mtime_ns) == entry.mtime;
+        let same_time = is_same_time(time(meta.mtime_ns), entry.mtime);
         if stays {
             // A copy that was tried again is told apart from one that finds something else at its place.
             return settled(if same_time { Outcome::Equal } else { Outcome::Kept });
@@ -266,7 +310,13 @@ impl Decider {
         if !small {
             let (slot, chunks) = self.slot(entry, generation, dir, &target.temp)?;
             target.slot = Some(slot);
-            have = self.open_big(&target, dir, chunks)?;
+            let is_new = chunks.is_empty();
+            have = self.open_big(&target, dir, chunks).inspect_err(|_| {
+                // Of what was received before a later run can make use.
+                if is_new {
+                    let _ = remove_if_there(dir, &target.temp);
+                }
+            })?;
         }
         self.targets.insert(Arc::new(target));
         Ok(have)
@@ -323,7 +373,8 @@ impl Decider {
         let (aligned, direct) = self.open_direct(dir, &target.temp)?;
         let device = Meta::of(&cached)?.dev;
         let cache = if direct { Cache::Stays } else { self.io.cache(&cached) };
-        let file = BigFile { aligned: Arc::new(aligned), cached: Arc::new(cached), direct, cache, device };
+        let (aligned, cached) = (Arc::new(aligned), Arc::new(cached));
+        let file = BigFile { aligned, cached, direct, cache, device, counted: Counted::new() };
         target.file.set(file).expect("opened once");
         Ok(chunks)
     }
@@ -386,6 +437,13 @@ impl Decider {
     }
 }
 
+/// Whether a file that is there has the time of its source, as far as its file system keeps times: it may cut them to 100 ns (SMB),
+/// to micro- or milliseconds, or to seconds (ext4 with small inodes).
+fn is_same_time(there: Time, source: Time) -> bool {
+    const STEPS_NS: [u32; 5] = [1, 100, 1_000, 1_000_000, 1_000_000_000];
+    there.sec == source.sec && STEPS_NS.iter().any(|step| there.nsec == source.nsec - source.nsec % step)
+}
+
 fn in_the_way(entry: &Entry, kind: Kind, wanted: &str) -> String {
     let what = match kind {
         Kind::Dir => "a directory",
@@ -425,5 +483,26 @@ pub fn digest_of_open(file: &std::os::fd::OwnedFd) -> io::Result<[u8; 32]> {
         if n < buf.len() {
             return Ok(*hasher.finalize().as_bytes());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_compared_as_far_as_the_file_system_keeps_them() {
+        let same = |there, source| {
+            is_same_time(Time { sec: 1_700_000_000, nsec: there }, Time { sec: 1_700_000_000, nsec: source })
+        };
+        for kept in [123_456_789, 123_456_700, 123_456_000, 123_000_000, 0] {
+            assert!(same(kept, 123_456_789), "{kept}");
+        }
+        for other in [123_456_788, 123_456_800, 123_455_000, 124_000_000, 1] {
+            assert!(!same(other, 123_456_789), "{other}");
+        }
+        assert!(!same(123_456_789, 0));
+        let later = Time { sec: 1_700_000_001, nsec: 0 };
+        assert!(!is_same_time(later, Time { sec: 1_700_000_000, nsec: 999_999_999 }));
     }
 }

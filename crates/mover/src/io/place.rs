@@ -1,12 +1,12 @@
 //! The destination directory: open subdirectories, the lock, the journal.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex};
 
 use proto::RelPath;
-use sys::file::{Dir, Lock, LockMode, Meta, OpenFlags, lock};
+use sys::file::{Dir, Lock, LockMode, Meta, OpenFlags, lock, syncfs};
 
 use super::decide::remove_if_there;
 use super::journal::JournalFile;
@@ -16,6 +16,13 @@ use super::target::{TEMP_PREFIX, Target};
 const DIRS_MAX: usize = 1024;
 /// The directory beneath the destination that holds lock and journal while a copy runs.
 pub const STATE_DIR: &[u8] = b".longhaul";
+/// Whether a name is one of those that copies make at their destination and take away again. Nothing else may have it: it would be
+/// taken for such, or stand in its place.
+#[must_use]
+pub fn is_own_name(name: &[u8]) -> bool {
+    name == STATE_DIR || name.starts_with(TEMP_PREFIX)
+}
+
 /// Times that a lock file may vanish between opening and locking it.
 const LOCK_TRIES: usize = 16;
 
@@ -52,6 +59,8 @@ pub struct Place {
     /// Its device.
     pub dev: u64,
     dirs: Mutex<Dirs>,
+    /// Other file systems that are mounted beneath it, by device: the first directory that was met there.
+    mounts: Mutex<BTreeMap<u64, RelPath>>,
     locks: Option<Locks>,
 }
 
@@ -88,7 +97,7 @@ impl Place {
     /// When the directory cannot be looked at.
     pub fn look(root: Dir) -> Result<Place, PlaceError> {
         let meta = os(root.stat(b""), || "looking at the destination".to_owned())?;
-        Ok(Place { root, dev: meta.dev, dirs: Mutex::default(), locks: None })
+        Ok(Place { root, dev: meta.dev, dirs: Mutex::default(), mounts: Mutex::default(), locks: None })
     }
 
     /// Locks a directory and opens its journal. `label` names it for messages, `holder` names us for others.
@@ -133,6 +142,23 @@ impl Place {
             os(JournalFile::open(dir.clone(), name.as_bytes()), || format!("opening the journal of {label}"))?;
         place.locks = Some(Locks { dir, key, _tree: tree, _own: own });
         Ok((place, journal))
+    }
+
+    /// A directory that was there is on this device.
+    pub fn met(&self, path: &RelPath, dev: u64) {
+        if dev != self.dev {
+            self.mounts.lock().expect("no panic under the lock").entry(dev).or_insert_with(|| path.clone());
+        }
+    }
+
+    /// Makes durable all that was done in it, on all its file systems.
+    ///
+    /// # Errors
+    /// When one of them cannot be opened any more or fails to write.
+    pub fn sync(&self) -> io::Result<()> {
+        syncfs(&self.root)?;
+        let mounts: Vec<RelPath> = self.mounts.lock().expect("no panic under the lock").values().cloned().collect();
+        mounts.iter().try_for_each(|path| syncfs(self.dir(path)?.as_ref()))
     }
 
     /// Removes lock and journal: the copy is complete.

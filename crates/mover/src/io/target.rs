@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use proto::{ChunkSet, Entry, RelPath};
@@ -42,6 +42,35 @@ pub struct Target {
     pub taken_chunks: Mutex<ChunkSet>,
 }
 
+/// Big files that this process has open to be received, of all sessions.
+static OPEN: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts one open file while it lives.
+#[derive(Debug)]
+pub struct Counted(());
+
+impl Counted {
+    /// One more.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "what it does is to count")]
+    pub fn new() -> Counted {
+        OPEN.fetch_add(1, Ordering::Relaxed);
+        Counted(())
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn open() -> usize {
+        OPEN.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        OPEN.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// The open temporary file of a big target.
 #[derive(Debug)]
 pub struct BigFile {
@@ -55,6 +84,8 @@ pub struct BigFile {
     pub cache: Cache,
     /// The device it is on.
     pub device: u64,
+    /// It is one of those that are open.
+    pub counted: Counted,
 }
 
 impl Target {

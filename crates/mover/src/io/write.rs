@@ -169,13 +169,18 @@ pub fn attributes(file: &OwnedFd, entry: &Entry, preserve_all: bool) -> io::Resu
             allowed(fchown(file, Owner { uid: Some(uid), gid: Some(gid) }))?;
         }
         for (name, value) in &entry.xattrs {
-            allowed(set_xattr(file, name, value))?;
+            allowed(set_xattr(file, name, value)).map_err(|error| no_room(name, &error))?;
         }
     }
     // Creation leaves out what the umask or an access list of the directory takes away, and bits beyond the nine; a change
     // of owner takes those away too.
     fchmod(file, entry.mode)?;
     futimens(file, Times::mtime(super::nanoseconds(entry.mtime)))
+}
+
+/// An attribute that does not fit is the trouble of one file, not of the disk: file systems have their own limits (ext4: one block).
+fn no_room(name: &[u8], error: &io::Error) -> io::Error {
+    io::Error::other(format!("extended attribute {}: {error}", name.escape_ascii()))
 }
 
 /// What an unprivileged user may not set, or this file system does not know, is left out.

@@ -23,6 +23,7 @@ use sys::file::{Kind, Meta};
 use super::pool::{Name, Origin};
 use super::walk::{DIRS_PER_SLICE_MIN, Frame, below};
 use super::{ScanEvent, Scanner, SourceSpec};
+use crate::io::place::is_own_name;
 
 /// Memory for the names of one slice of a merged directory, in bytes.
 pub const MERGE_BYTES_MAX: usize = 32 << 20;
@@ -245,6 +246,9 @@ impl Scanner {
         let read = dir.read_dir(b"").and_then(|mut names| {
             names.try_for_each(|entry| {
                 let entry = entry?;
+                if is_own_name(&entry.name) {
+                    return Ok(());
+                }
                 if !slice.has_room_for(&entry.name) {
                     return Ok(());
                 }

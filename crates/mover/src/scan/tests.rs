@@ -157,8 +157,8 @@ fn check(events: &[ScanEvent]) -> usize {
 /// Both roles take the walk, stopping it when there is no room, and come to an end.
 fn through_protocol(events: &[ScanEvent]) {
     let (chunk_size, small_max) = (4 << 20, 1 << 20);
-    let mut source = Source::new(SourceConfig { chunk_size, small_max, reorder_chunks: None });
-    let mut destination = Destination::new(DestinationConfig { chunk_size, delete: true, links: true });
+    let mut source = Source::new(SourceConfig { chunk_size, small_max, reorder_chunks: None, dry_run: false });
+    let mut destination = Destination::new(DestinationConfig { chunk_size, delete: true, links: true, dry_run: false });
     let mut dirs = BTreeMap::new();
     for event in events {
         if !source.has_room() {

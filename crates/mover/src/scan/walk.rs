@@ -12,6 +12,7 @@ use super::look::Look;
 use super::merge::Merge;
 use super::pool::{Looked, Name, Origin};
 use super::{ScanEvent, Scanner};
+use crate::io::place::is_own_name;
 
 /// Names of one directory that are held and sorted at a time (some 10 MB). Larger directories are read and
 /// announced in slices of this.
@@ -300,6 +301,9 @@ impl Scanner {
     }
 
     fn look_at(&mut self, dir: Dir, mut names: Vec<Name>) {
+        for name in names.extract_if(.., |name| is_own_name(&name.name)) {
+            self.own_name(&name.name);
+        }
         if !self.options.filter.is_empty() {
             let frame = self.stack.last().expect("there is a directory");
             // Before they are looked at: what is left out may be left out because it cannot be looked at.
@@ -309,6 +313,15 @@ impl Scanner {
             });
         }
         self.look_in_order(dir, names);
+    }
+
+    /// What an interrupted copy has left, or one that runs holds, is no data; at the destination it would meet that copy's own.
+    fn own_name(&mut self, name: &[u8]) {
+        let frame = self.stack.last().expect("there is a directory");
+        if let Ok(path) = frame.path.join(name) {
+            let why = "left out: it belongs to a copy into this directory that runs or was interrupted".to_owned();
+            self.ready.push_back(ScanEvent::Warning { path, why });
+        }
     }
 
     /// Has names looked at in the order of the disk.

@@ -16,12 +16,12 @@ use units::Bytes;
 use super::asked::Asked;
 use super::{JobKey, Room, Server, busy, refuse};
 use crate::accept::Hub;
-use crate::copy::{BUFFER_SHARE, Driver, Early, drive};
+use crate::copy::{Driver, Early, drive};
 use crate::event::{Event, Summary};
 use crate::hook::Programs;
 use crate::link::{self, Link, LinkError};
 use crate::relay::wire::{Lines, line};
-use crate::request::{CopyRequest, Fingerprint, Limits, Place, Reach, Remote, STREAMS_AUTO_MAX, Steer};
+use crate::request::{BUFFER_SHARE, CopyRequest, Fingerprint, Limits, Place, Reach, Remote, STREAMS_AUTO_MAX, Steer};
 use crate::server::Grant;
 use crate::session::{CLOSE, SessionError, Steering, TICK, Wire, chain};
 

@@ -598,7 +598,7 @@ impl Session {
 /// and only then forgets the journal.
 fn finish(place: Place, root_entry: Option<&Entry>) -> std::io::Result<()> {
     let root = place.root.clone();
-    sys::file::syncfs(&root)?;
+    place.sync()?;
     place.finish();
     if let Some(entry) = root_entry {
         // For looks only, and not everybody may.

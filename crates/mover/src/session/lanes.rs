@@ -327,17 +327,46 @@ mod tests {
         }
     }
 
+    /// The one chunk of the file `f`.
+    fn chunk_of_file(dir: &std::path::Path) -> (Arc<SourceFile>, Item) {
+        std::fs::write(dir.join("f"), [7; CHUNK as usize]).unwrap();
+        let entry = entry(identity_of(&Dir::open(dir).unwrap().stat(b"f").unwrap()));
+        let place = SourceRef { path: b"f".to_vec() };
+        let file = Arc::new(SourceFile { index: 0, generation: 0, place, entry, digest: None });
+        (file, Item { index: 0, generation: 0, offset: 0, len: CHUNK })
+    }
+
+    /// Who has taken a chunk begins to read it before anybody takes the next one: so the kernel sees one reader.
+    #[test]
+    fn readers_begin_in_turn() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut lanes, pool, mut news) = lanes(dir.path());
+        let (file, item) = chunk_of_file(dir.path());
+        assert_eq!(lanes.of(&on(1)), 0);
+        // The first reader cannot begin: it gets no frame.
+        let held: Vec<_> = std::iter::from_fn(|| pool.try_take()).collect();
+        let count = 3;
+        (0..count as u64).for_each(|parcel| lanes.give(0, Task::Chunk { parcel, item, file: file.clone() }));
+        let left = |lanes: &Lanes| lanes.lanes[0].chunks.as_ref().unwrap().len();
+        while left(&lanes) == count {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert_eq!(left(&lanes), count - 1, "another reader did not wait for its turn");
+        held.into_iter().for_each(|frame| pool.give(frame));
+        for _ in 0..count {
+            let (_, ReadEvent::Loaded(loaded)) = news.blocking_recv().unwrap() else { panic!("not a parcel") };
+            pool.give(loaded.frame);
+        }
+    }
+
     /// A lane that gets no further keeps its share of the frames and no more; the tasks of both come back.
     #[test]
     fn a_lane_has_a_share_of_the_frames() {
         let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("f"), [7; CHUNK as usize]).unwrap();
         let (mut lanes, pool, mut news) = lanes(dir.path());
         assert_eq!((lanes.of(&on(1)), lanes.of(&on(2))), (0, 1));
-        let entry = entry(identity_of(&Dir::open(dir.path()).unwrap().stat(b"f").unwrap()));
-        let place = SourceRef { path: b"f".to_vec() };
-        let file = Arc::new(SourceFile { index: 0, generation: 0, place, entry, digest: None });
-        let item = Item { index: 0, generation: 0, offset: 0, len: CHUNK };
+        let (file, item) = chunk_of_file(dir.path());
         let task = |parcel| Task::Chunk { parcel, item, file: file.clone() };
         // No reader gets a frame meanwhile.
         let held: Vec<_> = std::iter::from_fn(|| pool.try_take()).collect();

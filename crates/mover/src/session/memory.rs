@@ -111,8 +111,8 @@ async fn send_until(
                         wire.link.send(news).await;
                     }
                     end.outlook.second().await;
-                    line.second(context, end, sending.bytes()).await;
                 }
+                line.tick(context, end, sending.bytes()).await;
                 if begun.is_some_and(|b| now - b >= duration) {
                     return Ok(());
                 }
@@ -247,8 +247,8 @@ async fn receive_until(
                         wire.link.send(Control::SetStreams(n)).await;
                     }
                     end.outlook.second().await;
-                    line.second(context, end, receiving.bytes()).await;
                 }
+                line.tick(context, end, receiving.bytes()).await;
             },
             change = steered(&mut steer) => match change {
                 Steer::Rate(rate) => wire.link.send(Control::SetRate(rate)).await,
@@ -289,6 +289,8 @@ struct Line {
     direction: &'static str,
     interval: Duration,
     from: Duration,
+    /// When the next one is to be told; those that follow keep to its beat.
+    due: Duration,
     begin: Instant,
     bytes: u64,
     retransmits: u64,
@@ -296,15 +298,18 @@ struct Line {
 
 impl Line {
     fn new(direction: &'static str, interval: Duration) -> Line {
-        Line { direction, interval, from: Duration::ZERO, begin: Instant::now(), bytes: 0, retransmits: 0 }
+        let begin = Instant::now();
+        Line { direction, interval, from: Duration::ZERO, due: interval, begin, bytes: 0, retransmits: 0 }
     }
 
-    async fn second(&mut self, context: &Context, end: &End, bytes: u64) {
+    /// Tells of what has passed since the last line, if one is due. Round trip, window and retransmits are looked at once a second.
+    async fn tick(&mut self, context: &Context, end: &End, bytes: u64) {
         let now = self.begin.elapsed();
         let Some(events) = &context.events else { return };
-        if now - self.from < self.interval {
+        if now < self.due {
             return;
         }
+        self.due = (self.due + self.interval).max(now);
         let sending = self.direction == "forward";
         let (retransmits, rtt_us, cwnd_bytes) = match sending {
             true => (end.outlook.sample.retransmits, end.outlook.sample.rtt_us, end.outlook.sample.cwnd_bytes),

@@ -60,7 +60,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     if let Err(error) = spawned {
         return (Err(SessionError::Os { doing: "starting the thread that writes".to_owned(), error }), end);
     }
-    let config = proto::destination::Config { chunk_size, delete: false, links: false };
+    let config = proto::destination::Config { chunk_size, delete: false, links: false, dry_run: false };
     let wire = Wire::of(&mut context);
     let queues = Queues { chunks: frames.clone(), batches: frames };
     let receiving = Receiving::new(&mut context, pool, wakers, queues);

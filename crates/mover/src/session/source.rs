@@ -27,7 +27,7 @@ use super::{CLOSE, Context, DRAIN, NEWS_MAX, SECOND, SessionError, Steering, Wir
 use crate::digest::DigestValue;
 use crate::event::{Event, Progress};
 use crate::filter::Filter;
-use crate::frame::{Frame, Pool};
+use crate::frame::{FRAMES_MAX, FRAMES_MIN, Frame, Pool};
 use crate::io::read::{self, Loaded, ReadEvent, Running, SourceFile, Task};
 use crate::link::LinkError;
 use crate::net::NetEvent;
@@ -89,7 +89,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         Err(error) => return (Err(SessionError::Fatal(error.to_string())), end),
     };
     let chunk_size = context.settings.chunk_size;
-    let frames = (context.memory_bytes / u64::from(chunk_size)).clamp(8, 4096) as usize;
+    let frames = (context.memory_bytes / u64::from(chunk_size)).clamp(FRAMES_MIN, FRAMES_MAX) as usize;
     let pool = match Pool::new(frames, chunk_size as usize, Vec::new(), context.placement.clone()) {
         Ok(pool) => pool,
         Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),
@@ -129,7 +129,8 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         Ok(readers) => readers,
         Err(error) => return (Err(SessionError::Os { doing: "starting readers".to_owned(), error }), end),
     };
-    let machine = Source::new(proto::source::Config { chunk_size, small_max: small_max(chunk_size), reorder_chunks });
+    let (small_max, dry_run) = (small_max(chunk_size), options.dry_run);
+    let machine = Source::new(proto::source::Config { chunk_size, small_max, reorder_chunks, dry_run });
     let wire = Wire::of(&mut context);
     let sending = Sending::new(&mut context, pool, None);
     let mut session = Session {

@@ -11,7 +11,7 @@ use crate::{Identity, RelPath, Time};
 const CHUNK: u32 = 8;
 
 fn config() -> Config {
-    Config { chunk_size: CHUNK, delete: true, links: true }
+    Config { chunk_size: CHUNK, delete: true, links: true, dry_run: false }
 }
 
 /// What may happen to a destination, by its source or by its own runtime.

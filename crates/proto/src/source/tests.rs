@@ -9,7 +9,7 @@ use crate::{Identity, RelPath, Time};
 const CHUNK: u32 = 8;
 
 fn source(reorder_chunks: Option<u32>) -> Source {
-    Source::new(Config { chunk_size: CHUNK, small_max: 8, reorder_chunks })
+    Source::new(Config { chunk_size: CHUNK, small_max: 8, reorder_chunks, dry_run: false })
 }
 
 /// All of a file, to the first disk.
@@ -210,7 +210,7 @@ fn batches(source: &mut Source) -> Vec<Vec<Item>> {
 fn the_last_batches_are_small() {
     const SIZE: u64 = 32 << 10;
     let announced = |count: u64, scanned: bool| {
-        let config = Config { chunk_size: 4 << 20, small_max: 1 << 20, reorder_chunks: None };
+        let config = Config { chunk_size: 4 << 20, small_max: 1 << 20, reorder_chunks: None, dry_run: false };
         let mut source = Source::new(config);
         (0..count).for_each(|_| _ = source.handle_entry(file(SIZE), 0));
         source.flush();
@@ -235,7 +235,7 @@ fn the_last_batches_are_small() {
 /// What the destination may still want counts as left.
 #[test]
 fn a_destination_that_decides_slowly_makes_no_small_batches() {
-    let config = Config { chunk_size: 1 << 20, small_max: 1 << 18, reorder_chunks: None };
+    let config = Config { chunk_size: 1 << 20, small_max: 1 << 18, reorder_chunks: None, dry_run: false };
     let mut source = Source::new(config);
     (0..4096).for_each(|_| _ = source.handle_entry(file(1 << 14), 0));
     source.handle_scan_end();

@@ -105,8 +105,13 @@ impl Pair {
         let reorder = (single && rng.one_in(2)).then_some(3);
         // What a pipe was given it does not take back.
         let luck = Luck::new(&mut rng, if reorder.is_some() { 0 } else { faults });
-        let source = source::Config { chunk_size: CHUNK as u32, small_max: SMALL as u32, reorder_chunks: reorder };
-        let dest = destination::Config { chunk_size: CHUNK as u32, delete, links: true };
+        let source = source::Config {
+            chunk_size: CHUNK as u32,
+            small_max: SMALL as u32,
+            reorder_chunks: reorder,
+            dry_run: false,
+        };
+        let dest = destination::Config { chunk_size: CHUNK as u32, delete, links: true, dry_run: false };
         let mut net = Net::default();
         (0..1 + rng.below(4)).for_each(|_| net.open());
         let disks = 1 + rng.below(DISKS);

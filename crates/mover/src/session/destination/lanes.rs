@@ -120,6 +120,7 @@ fn deciding(kit: &Kit, number: u8, asks: Receiver<Ask>, answered: Arc<AtomicU64>
         while let Ok(ask) = asks.recv() {
             match ask {
                 Ask::Decide(index, entry) => {
+                    decider.wait_for_descriptors(&entry, || decided.is_closed());
                     let decision = decider.decide(index, &entry, number);
                     if decided.blocking_send((index, decision)).is_err() {
                         break;

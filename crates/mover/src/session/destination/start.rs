@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::lanes::{Kit, Lanes};
 use super::{Session, Setup};
 use crate::filter::Filter;
-use crate::frame::Pool;
+use crate::frame::{FRAMES_MAX, FRAMES_MIN, Pool};
 use crate::io::arrivals::Arrivals;
 use crate::io::commit::Committer;
 use crate::io::decide::Decider;
@@ -88,7 +88,7 @@ impl Session {
         };
         let placement = setup.context.placement.clone();
         let wakers = wakers(&placement).map_err(os("waking threads"))?;
-        let frames = (setup.context.memory_bytes / u64::from(chunk_size)).clamp(8, 4096) as usize;
+        let frames = (setup.context.memory_bytes / u64::from(chunk_size)).clamp(FRAMES_MIN, FRAMES_MAX) as usize;
         let pool = Pool::new(frames, chunk_size as usize, wakers.clone(), placement)
             .map_err(os("getting memory for buffers"))?;
         let targets = Arc::new(Targets::default());
@@ -158,6 +158,7 @@ impl Session {
             chunk_size,
             delete: options.delete,
             links: options.preserve_all,
+            dry_run: options.dry_run,
         });
         let mut context = setup.context.take();
         let wire = Wire::of(&mut context);

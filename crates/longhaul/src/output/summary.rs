@@ -65,8 +65,10 @@ fn path(summary: &Summary) -> Vec<(&'static str, String)> {
     let rtt = units::Span::new(std::time::Duration::from_micros(summary.rtt_us));
     let plural = if summary.streams == 1 { "" } else { "s" };
     let congestion = summary.congestion.as_deref().unwrap_or("unknown congestion control");
-    let window =
-        (summary.cwnd_bytes > 0).then(|| format!(", window {}", bytes(summary.cwnd_bytes))).unwrap_or_default();
+    let window = match summary.cwnd_bytes {
+        0 => String::new(),
+        window => format!(", window {}", bytes(window)),
+    };
     let mut rows = vec![
         ("moved", format!("{} in {}", bytes(summary.bytes_sent), span(summary.seconds))),
         ("goodput", rate(summary.rate_bps)),

@@ -25,8 +25,8 @@ fish = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## Build Longhaul and watch sites share an ocean, on this machine (as root; else it moves a dataset)
-	@echo "==> demo: build, then a controller and agents on an emulated network (scripts/demo)"
+demo: ## Build Longhaul; move a dataset, kill and resume it; as root also over an emulated ocean, which sites then share
+	@echo "==> demo: build, a dataset moved and killed, then over an emulated ocean, then sites that share it (scripts/demo)"
 	@scripts/demo
 
 test: ## Run all tests, of every crate and of the whole program

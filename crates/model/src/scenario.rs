@@ -99,7 +99,8 @@ pub struct Event {
 }
 
 /// A way along a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Way {
     /// From the first end in the description to the second.
     Forward,

@@ -29,6 +29,7 @@ fn everything_that_can_be_written() {
         link = "newyork-london"
         rate = "500 Mb/s"
         loss = 0.01
+        jitter = "1 ms"
         reorder = true
         way = "backward"
         [[run]]
@@ -69,7 +70,7 @@ fn everything_that_can_be_written() {
     assert!(event.links.len() > 1, "all members are meant");
     assert_eq!((event.up, event.way), (None, Some(Way::Backward)));
     let changes: Vec<_> = event.changes.iter().map(|(key, text)| (key.as_str(), text.as_str())).collect();
-    assert_eq!(changes, [("rate", "500 Mb/s"), ("reorder", "true"), ("loss", "0.01")]);
+    assert_eq!(changes, [("rate", "500 Mb/s"), ("jitter", "1 ms"), ("reorder", "true"), ("loss", "0.01")]);
     let names: Vec<_> = scenario.programs.iter().map(|program| program.name.as_str()).collect();
     assert_eq!(names, ["server", "ping@caltech", "ping@caltech-2"]);
     let codes: Vec<_> = scenario.programs.iter().map(|program| program.exit_code).collect();
@@ -124,6 +125,9 @@ fn what_is_wrong_is_told_with_its_line() {
         (&event("rate = \"fast\""), "x.toml:6: [[event]]: rate: "),
         (&event("lose = 1"), "x.toml:6: [[event]]: unknown key `lose`; did you mean `loss`?"),
         (&event("loss = 2"), "x.toml:6: [[event]]: loss: `2` is no share"),
+        (&event("rate = \"none\"\necn = \"1 MB\""), "x.toml:3: [[event]]: link `ab`: `ecn` without `rate`"),
+        (&event("queue = \"100 B\""), "x.toml:3: [[event]]: link `ab`: a queue of 100 B holds no packet of 1500 bytes"),
+        (&event("reorder = true"), "x.toml:3: [[event]]: link `ab`: `reorder` without `jitter`"),
         (&event("cut = true").replace("\"ab\"", "\"ba\""), "x.toml:5: [[event]]: link: unknown link `ba`"),
         (&event("cut = true").replace("\"1 s\"", "\"31 s\""), "x.toml:4: [[event]]: at: `31 s` is after the end"),
         (&event("cut = true").replace("at = \"1 s\"\n", ""), "x.toml:3: [[event]]: `at` is missing"),
@@ -158,6 +162,20 @@ fn what_is_wrong_is_told_with_its_line() {
         let told = read(text).unwrap_err();
         assert!(told.starts_with(message), "{text}\n{told}");
         assert_eq!(told.lines().count(), 1, "{told}");
+    }
+}
+
+#[test]
+fn what_an_event_may_change_is_what_those_before_it_left() {
+    let event = |at: u32, keys: &str| format!("[[event]]\nat = \"{at} s\"\nlink = \"ab\"\n{keys}\n");
+    let (unlimited, queue) = (event(2, "rate = \"none\""), |at| event(at, "queue = \"10 MB\"\nway = \"forward\""));
+    // The order is that of the times, not of the file.
+    let told = read(&format!("{HEAD}{}{unlimited}", queue(3))).unwrap_err();
+    assert!(told.starts_with("x.toml:3: [[event]]: link `ab`: `queue` without `rate`"), "{told}");
+    for text in
+        [format!("{HEAD}{unlimited}{}", queue(1)), format!("{HEAD}{unlimited}{}", event(3, "rate = \"1 Gb/s\""))]
+    {
+        assert!(read(&text).is_ok(), "{text}");
     }
 }
 

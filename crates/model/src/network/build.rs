@@ -7,6 +7,9 @@ use super::error::{quoted, thing};
 use super::names::{self, Unknown};
 use super::{Direction, Link, Network, Node, NodeIndex, NodeKind, Path, QueueLimit, Site, limits};
 
+pub(super) const REORDER_WITHOUT_JITTER: &str =
+    "`reorder` without `jitter`: packets overtake by jitter, write for example `1 ms`";
+
 #[derive(Debug, Default)]
 pub(super) struct Builder {
     network: Network,
@@ -92,8 +95,8 @@ impl Builder {
             return Err(format!("more than {} risks: name fewer", limits::RISKS_MAX));
         }
         link.risks.iter().try_for_each(|risk| names::check(risk))?;
-        check_queues(&link.forward, link.mtu)?;
-        check_queues(&link.backward, link.mtu)?;
+        link.forward.check(link.mtu, |_| true)?;
+        link.backward.check(link.mtu, |_| true)?;
         if let Some(bundle) = &link.bundle {
             names::check(bundle)?;
             let ends = [link.from.min(link.to), link.from.max(link.to)];
@@ -226,16 +229,23 @@ fn bounded(key: &str, degrees: f64, most: f64) -> Result<(), String> {
     }
 }
 
-/// What waits for a rate needs one, and a queue that cannot hold a packet lets none through.
-fn check_queues(direction: &Direction, mtu: u32) -> Result<(), String> {
-    let waits = [("queue", direction.queue.is_some()), ("ecn", direction.ecn.is_some())];
-    if let Some((key, _)) = waits.into_iter().find(|(_, given)| *given && direction.rate.is_none()) {
-        return Err(format!("`{key}` without `rate`: nothing waits there, give the link a rate"));
-    }
-    match direction.queue {
-        Some(QueueLimit::Bytes(bytes)) if bytes.get() < u64::from(mtu) => {
-            Err(format!("a queue of {bytes:#} holds no packet of {mtu} bytes: write at least `{mtu} B`"))
+impl Direction {
+    /// Whether a link of this MTU can be so, as far as `is_given` says that a key was written: what waits for a rate needs one,
+    /// what overtakes needs jitter, and a queue that cannot hold a packet lets none through.
+    pub(super) fn check(&self, mtu: u32, is_given: impl Fn(&str) -> bool) -> Result<(), String> {
+        let waits = [("queue", self.queue.is_some()), ("ecn", self.ecn.is_some())];
+        if let Some((key, _)) = waits.into_iter().find(|(key, is_set)| *is_set && is_given(key) && self.rate.is_none())
+        {
+            return Err(format!("`{key}` without `rate`: nothing waits there, give the link a rate"));
         }
-        _ => Ok(()),
+        if is_given("reorder") && self.jitter.reorder && self.jitter.amount.is_zero() {
+            return Err(REORDER_WITHOUT_JITTER.to_owned());
+        }
+        match self.queue {
+            Some(QueueLimit::Bytes(bytes)) if bytes.get() < u64::from(mtu) => {
+                Err(format!("a queue of {bytes:#} holds no packet of {mtu} bytes: write at least `{mtu} B`"))
+            }
+            _ => Ok(()),
+        }
     }
 }

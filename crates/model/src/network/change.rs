@@ -30,6 +30,21 @@ impl Direction {
         }
         Ok(())
     }
+
+    /// As it is once all of `changes` are made, on a link of this MTU: keys and texts of [`Direction::change`].
+    ///
+    /// A queue that is there stays without a rate, for the rate may come back; one that is asked for needs it.
+    ///
+    /// # Errors
+    /// In one line, what is wrong with a text, or that no description may have what they make.
+    pub fn changed<T: AsRef<str>>(&self, changes: &[(T, T)], mtu: u32) -> Result<Direction, String> {
+        let mut changed = self.clone();
+        for (key, text) in changes {
+            changed.change(key.as_ref(), text.as_ref()).map_err(|why| format!("{}: {why}", key.as_ref()))?;
+        }
+        changed.check(mtu, |key| changes.iter().any(|(given, _)| given.as_ref() == key))?;
+        Ok(changed)
+    }
 }
 
 fn loss(text: &str) -> Result<Loss, String> {
@@ -94,6 +109,22 @@ mod tests {
         let Loss::Bursts { to_bad, to_good, in_good, in_bad } = direction.loss else { panic!("{direction:?}") };
         assert_eq!((to_good.as_f64(), in_good.as_f64(), in_bad.as_f64()), (0.25, 0.0, 1.0));
         assert!((to_bad.as_f64() - 0.0625).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_change_makes_what_a_description_may_have() {
+        let none = Direction::default();
+        let refused = |of: &Direction, changes: &[(&str, &str)]| of.changed(changes, 1500).unwrap_err();
+        for (key, text) in [("queue", "10 MB"), ("ecn", "10 packets")] {
+            assert!(refused(&none, &[(key, text)]).starts_with(&format!("`{key}` without `rate`")));
+            assert!(none.changed(&[(key, text), ("rate", "1 Gb/s")], 1500).is_ok(), "the rate comes with it");
+        }
+        assert!(refused(&none, &[("reorder", "true")]).starts_with("`reorder` without `jitter`"));
+        let limited = none.changed(&[("rate", "1 Gb/s"), ("queue", "1500 B")], 1500).unwrap();
+        assert!(refused(&limited, &[("queue", "100 B")]).contains("holds no packet of 1500 bytes"));
+        assert!(refused(&limited, &[("rate", "fast")]).starts_with("rate: "));
+        let unlimited = limited.changed(&[("rate", "none")], 1500).unwrap();
+        assert_eq!(unlimited.changed(&[("rate", "1 Gb/s")], 1500), Ok(limited), "the queue waits for the rate");
     }
 
     #[test]

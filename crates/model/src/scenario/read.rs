@@ -52,13 +52,15 @@ pub(super) fn scenario(
         .quantity("duration", |text| span(text, DURATION_MAX))?
         .ok_or_else(|| keys.missing("duration", "\"30 s\""))?;
     let reader = Reader { source, network: &network, duration };
+    // The lists were read: what is looked for is there.
+    let of_entry = |kind: &str, (n, problem): (usize, String)| {
+        let span = keys.tables(kind).ok().and_then(|tables| tables.get(n).map(|(_, span)| span.clone()));
+        source.error(&span.unwrap_or(0..0), Some(&format!("[[{kind}]]")), problem)
+    };
     let events = reader.entries(&keys, "event", ENTRIES_MAX, Reader::event)?;
+    check_changes(&events, network.scaled(scale)).map_err(|fault| of_entry("event", fault))?;
     let mut programs = reader.entries(&keys, "run", PROGRAMS_MAX, Reader::program)?;
-    name_apart(&mut programs, &network).map_err(|(n, problem)| {
-        // The list was read: it is there.
-        let span = keys.tables("run").ok().and_then(|tables| tables.get(n).map(|(_, span)| span.clone()));
-        source.error(&span.unwrap_or(0..0), Some("[[run]]"), problem)
-    })?;
+    name_apart(&mut programs, &network).map_err(|fault| of_entry("run", fault))?;
     let assertions = reader.entries(&keys, "assert", ENTRIES_MAX, Reader::assertion)?;
     let about = keys.text("about")?.map(str::to_owned);
     let programs = programs.into_iter().map(|named| named.program).collect();
@@ -236,6 +238,27 @@ impl<'a> Reader<'a> {
         let host = self.network.nodes.iter().find(|node| node.kind == NodeKind::Host);
         format!("\"{}\"", host.map_or("a", |host| &host.name))
     }
+}
+
+/// Makes the changes in the order of their times, so that what each of them leaves of a link is looked at.
+fn check_changes(events: &[Event], mut network: Network) -> Result<(), (usize, String)> {
+    let mut order: Vec<usize> = (0..events.len()).collect();
+    order.sort_by_key(|&n| events[n].at);
+    for n in order {
+        let event = &events[n];
+        for &link in &event.links {
+            let link = &mut network.links[link];
+            for way in Way::of(event.way) {
+                let direction = match way {
+                    Way::Forward => &mut link.forward,
+                    Way::Backward => &mut link.backward,
+                };
+                let changed = direction.changed(&event.changes, link.mtu);
+                *direction = changed.map_err(|why| (n, format!("link `{}`: {why}", link.name)))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Gives each program without a name that of its command and host. Of two that are given the same, the second is refused.

@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use units::{Marks, dscp};
 
 use super::keys::{Keys, Source, text, written};
-use crate::network::build::Builder;
+use crate::network::build::{Builder, REORDER_WITHOUT_JITTER};
 use crate::network::error::{Fault, NetworkError, thing};
 use crate::network::names;
 use crate::network::{Direction, Jitter, Link, Loss, Network, NodeIndex, NodeKind, Path, fibre, forms, limits};
@@ -234,7 +234,7 @@ fn direction(builder: &Builder, keys: &Keys<'_>, ends: LinkEnds, base: &Directio
     let amount = keys.quantity("jitter", forms::delay)?.unwrap_or(base.jitter.amount);
     let reorder = keys.flag("reorder")?;
     if reorder == Some(true) && amount.is_zero() {
-        return Err(keys.fault("`reorder` without `jitter`: packets overtake by jitter, write for example `1 ms`"));
+        return Err(keys.fault(REORDER_WITHOUT_JITTER));
     }
     let reorder = reorder.unwrap_or(base.jitter.reorder) && !amount.is_zero();
     Ok(Direction {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use model::network::Direction;
+use model::scenario::Way;
 use serde::{Deserialize, Serialize};
 
 use crate::place::Place;
@@ -24,12 +25,14 @@ pub enum Ask {
     Begin,
     /// How are the links?
     Links,
-    /// Change both directions of a link (by its place in the network).
-    Set {
+    /// Change a link (by its place in the network). Who asks does not say what is to stay: another may change it meanwhile.
+    Change {
         /// Which link.
         link: usize,
-        /// Forward and backward as they are to be.
-        directions: Box<[Direction; 2]>,
+        /// Only this way.
+        way: Option<Way>,
+        /// Keys and texts of [`Direction::changed`].
+        changes: Vec<(String, String)>,
     },
     /// Lose the next packets of a link.
     Drop {

@@ -5,10 +5,12 @@ use std::os::unix::net::{UnixListener, UnixStream};
 
 use anyhow::{Context, Result, anyhow, bail};
 use model::network::Direction;
+use model::scenario::Way;
 use sys::netns::Namespace;
 
 use crate::control::{self, ANSWER_MAX, Answer, Ask, LinkState};
 use crate::emulator::{Emulator, Prepared, Wire};
+use crate::links::changed;
 use crate::place::Place;
 use crate::plan::Plan;
 use crate::stats::Stats;
@@ -18,8 +20,15 @@ struct Daemon {
     stage: Stage,
     /// For each link of the network: its place in the emulator, if it is there.
     emulated: Vec<Option<usize>>,
-    /// For each link of the emulator: what is set, and whether it is up.
-    links: Vec<([Direction; 2], bool)>,
+    /// Those of the emulator.
+    links: Vec<Link>,
+}
+
+/// A link as it is now.
+struct Link {
+    directions: [Direction; 2],
+    mtu: u32,
+    up: bool,
 }
 
 enum Stage {
@@ -39,7 +48,7 @@ pub fn run(place: &Place) -> Result<()> {
     write!(lock, "{}", std::process::id())?;
     let (network, record) = place.read()?;
     let plan = Plan::new(&network, place.name())?;
-    let (mut emulated, mut wires) = (Vec::new(), Vec::new());
+    let (mut emulated, mut wires, mut links) = (Vec::new(), Vec::new(), Vec::new());
     for (link, planned) in network.links.iter().zip(&plan.links) {
         emulated.push(planned.emulated.then_some(wires.len()));
         if planned.emulated {
@@ -48,10 +57,10 @@ pub fn run(place: &Place) -> Result<()> {
                 Ok((Namespace::named(&plan.nodes[end.node].namespace)?, end.device.clone()))
             };
             let directions = [link.forward.clone(), link.backward.clone()];
-            wires.push(Wire { ends: [end(0)?, end(1)?], directions });
+            wires.push(Wire { ends: [end(0)?, end(1)?], directions: directions.clone() });
+            links.push(Link { directions, mtu: link.mtu, up: true });
         }
     }
-    let links = wires.iter().map(|wire| (wire.directions.clone(), true)).collect();
     let stage = Stage::Waiting(Some(Prepared::new(wires, record.seed)?));
     let listener = UnixListener::bind(place.file("control")).context("cannot listen on the control socket")?;
     println!("{READY}");
@@ -113,12 +122,14 @@ impl Daemon {
                 let links = self.emulated.iter().map(|link| link.map(|n| self.state(n)).transpose());
                 return Ok(Answer::Links { links: links.collect::<Result<_>>()? });
             }
-            Ask::Set { link, directions } => {
+            Ask::Change { link, way, changes } => {
                 let n = self.place(link)?;
-                for (way, direction) in directions.iter().enumerate() {
-                    self.emulator()?.set(n, way, direction.clone())?;
+                let now = &self.links[n];
+                let changed = changed(&now.directions, way, &changes, now.mtu)?;
+                for way in Way::of(way).into_iter().map(Way::index) {
+                    self.emulator()?.set(n, way, changed[way].clone())?;
                 }
-                self.links[n].0 = *directions;
+                self.links[n].directions = changed;
             }
             Ask::Drop { link, counts } => {
                 let n = self.place(link)?;
@@ -131,7 +142,7 @@ impl Daemon {
                 for way in 0..2 {
                     self.emulator()?.set_up(n, way, up)?;
                 }
-                self.links[n].1 = up;
+                self.links[n].up = up;
             }
             Ask::Stop => {}
         }
@@ -146,9 +157,9 @@ impl Daemon {
     }
 
     fn state(&self, n: usize) -> Result<LinkState> {
-        let (directions, up) = self.links[n].clone();
+        let Link { directions, up, .. } = &self.links[n];
         let emulator = self.emulator()?;
         let stats = [Stats::of(&emulator.tell(n, 0)?), Stats::of(&emulator.tell(n, 1)?)];
-        Ok(LinkState { up, directions, stats })
+        Ok(LinkState { up: *up, directions: directions.clone(), stats })
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, Result, anyhow};
-use model::network::{LinkIndex, Network};
+use anyhow::{Context, Error, Result, anyhow};
+use model::network::{Direction, LinkIndex, Network};
 use model::scenario::Way;
 
 use crate::control::{self, Ask, LinkState};
@@ -99,35 +99,45 @@ impl<'a> Links<'a> {
         cut::set_up(&self.plan, link, up)
     }
 
-    /// Changes a link, one way or both: `changes` are keys and texts of [`model::network::Direction::change`].
+    /// Changes a link, one way or both: `changes` are keys and texts of [`Direction::changed`].
     ///
     /// # Errors
-    /// When a text is not good, the link is plain, or what carries its packets refuses.
+    /// When the changes are not good, the link is plain, or what carries its packets refuses.
     pub fn change<T: AsRef<str>>(&mut self, link: LinkIndex, way: Option<Way>, changes: &[(T, T)]) -> Result<()> {
         if self.is_plain(link) {
             return Err(anyhow!("{}", self.why_plain(link)));
         }
-        let mut directions = if self.has_emulator(link) {
-            let state = control::links(self.place)?.into_iter().nth(link).flatten();
-            state.context("the emulator does not know the link")?.directions
-        } else {
-            let link = &self.network.links[link];
-            [link.forward.clone(), link.backward.clone()]
-        };
-        for way in Way::of(way) {
-            for (key, text) in changes {
-                let change = directions[way.index()].change(key.as_ref(), text.as_ref());
-                change.map_err(|why| anyhow!("{}: {why}", key.as_ref()))?;
-            }
-        }
         if self.has_emulator(link) {
-            return control::ask(self.place, &Ask::Set { link, directions: Box::new(directions) }).map(drop);
+            let changes = changes.iter().map(|(key, text)| (key.as_ref().to_owned(), text.as_ref().to_owned()));
+            return control::ask(self.place, &Ask::Change { link, way, changes: changes.collect() }).map(drop);
         }
+        let now = &self.network.links[link];
+        let directions = changed(&[now.forward.clone(), now.backward.clone()], way, changes, now.mtu)?;
         netem::change(&self.plan, link, &directions)?;
         self.changes.insert(link, directions.clone());
         let [forward, backward] = directions;
         (self.network.links[link].forward, self.network.links[link].backward) = (forward, backward);
         self.place.write_changes(&self.changes)
+    }
+
+    /// Why [`Links::change`] would refuse one of several links as they are now, so that none is changed then.
+    ///
+    /// # Errors
+    /// When the emulator has ended.
+    pub fn why_not<T: AsRef<str>>(
+        &self,
+        links: &[LinkIndex],
+        way: Option<Way>,
+        changes: &[(T, T)],
+    ) -> Result<Option<String>> {
+        let states = self.states()?;
+        Ok(links.iter().find_map(|&n| {
+            let (link, state) = (&self.network.links[n], states.get(n).and_then(Option::as_ref));
+            let described = [link.forward.clone(), link.backward.clone()];
+            let now = state.map_or(&described, |state| &state.directions);
+            let refused = changed(now, way, changes, link.mtu).err()?;
+            Some(format!("link `{}`: {refused}", link.name))
+        }))
     }
 
     /// Loses the next packets of a link, forward and backward so many.
@@ -151,5 +161,46 @@ impl<'a> Links<'a> {
     pub fn why_plain(&self, link: LinkIndex) -> String {
         let name = &self.network.links[link].name;
         format!("link `{name}` is plain, it can only be cut and healed: give it a rate or a delay in the network")
+    }
+}
+
+/// Both directions of a link of this MTU as they are once one or both of them are changed.
+pub(crate) fn changed<T: AsRef<str>>(
+    now: &[Direction; 2],
+    way: Option<Way>,
+    changes: &[(T, T)],
+    mtu: u32,
+) -> Result<[Direction; 2]> {
+    let mut directions = now.clone();
+    for way in Way::of(way) {
+        let direction = &mut directions[way.index()];
+        *direction = direction.changed(changes, mtu).map_err(Error::msg)?;
+    }
+    Ok(directions)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use units::Rate;
+
+    use super::*;
+
+    #[test]
+    fn changes_of_one_way_add_up() {
+        let now = [(); 2].map(|()| Direction { rate: Some(Rate::gbps(1)), ..Direction::default() });
+        let once = changed(&now, Some(Way::Forward), &[("delay", "5 ms")], 1500).unwrap();
+        let [forward, backward] = changed(&once, Some(Way::Backward), &[("rate", "2 Gb/s")], 1500).unwrap();
+        assert_eq!((forward.delay, forward.rate), (Duration::from_millis(5), Some(Rate::gbps(1))));
+        assert_eq!((backward.delay, backward.rate), (Duration::ZERO, Some(Rate::gbps(2))));
+    }
+
+    #[test]
+    fn nothing_is_changed_where_one_way_cannot_be() {
+        let now = [Direction { rate: Some(Rate::gbps(1)), ..Direction::default() }, Direction::default()];
+        assert!(changed(&now, Some(Way::Forward), &[("queue", "10 MB")], 1500).is_ok());
+        let why = changed(&now, None, &[("queue", "10 MB")], 1500).unwrap_err().to_string();
+        assert!(why.starts_with("`queue` without `rate`"), "{why}");
     }
 }

@@ -20,7 +20,7 @@ pub(super) fn run(args: &LinkArgs) -> Result<()> {
         return Err(usage("a link is cut and healed both ways: leave --way out, or say --loss 100% for one way"));
     }
     for (key, text) in &changes {
-        // Whether a text is good does not depend on what was before: all are looked at before anything changes.
+        // With the name of the option that must be written otherwise, whatever the link is.
         Direction::default().change(key, text).map_err(|why| usage(format!("--{key}: {why}")))?;
     }
     if let Some(&plain) = named.iter().find(|&&link| links.is_plain(link))
@@ -29,6 +29,9 @@ pub(super) fn run(args: &LinkArgs) -> Result<()> {
         return Err(usage(links.why_plain(plain)));
     }
     let only = args.way.map(Way::meant);
+    if let Some(why) = links.why_not(&named, only, &changes)? {
+        return Err(usage(why));
+    }
     for link in named {
         if !changes.is_empty() {
             links.change(link, only, &changes)?;

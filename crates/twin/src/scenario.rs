@@ -316,7 +316,7 @@ impl Run<'_> {
         }
         let (mut broken, mut late) = (Vec::new(), Vec::new());
         for link in &self.summary.links {
-            let called = format!("link {} {}→{}", link.link, link.from, link.to);
+            let called = link.called();
             let p99 = Span::new(Duration::from_nanos(link.stats.lateness_ns.p99));
             broken.extend((!link.stats.conserved).then(|| called.clone()));
             late.extend(link.stats.emulator_late.then(|| format!("{called}, p99 {p99}")));
@@ -326,6 +326,9 @@ impl Run<'_> {
         self.tell(Told::Conservation { seconds, ok, broken: broken.clone() });
         if !ok {
             self.summary.failures.push(format!("packets are missing from the books: {}", broken.join("; ")));
+        }
+        if let Some(lost) = told::unplanned(&self.summary.links) {
+            self.fail(lost);
         }
         if !late.is_empty() {
             self.summary.emulator_late = true;

@@ -138,6 +138,14 @@ impl Stats {
     }
 }
 
+impl UnplannedCounts {
+    /// All causes.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.no_memory + self.malformed + self.refused
+    }
+}
+
 impl Dropped {
     /// All causes.
     #[must_use]

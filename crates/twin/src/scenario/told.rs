@@ -101,7 +101,7 @@ pub enum Told {
         /// Which and why.
         text: String,
     },
-    /// It could not go on.
+    /// It could not go on, or what it measured is wrong.
     Failure {
         /// When.
         seconds: f64,
@@ -142,6 +142,31 @@ pub struct LinkStats {
     pub stats: Stats,
 }
 
+impl LinkStats {
+    /// For people.
+    pub(super) fn called(&self) -> String {
+        format!("link {} {}→{}", self.link, self.from, self.to)
+    }
+}
+
+/// What the emulator lost that no link was to lose, if anything: programs saw a worse network than the one described.
+pub(super) fn unplanned(links: &[LinkStats]) -> Option<String> {
+    let lossy = links.iter().filter(|link| link.stats.unplanned.total() > 0);
+    let lost: Vec<String> = lossy
+        .map(|link| {
+            let of = &link.stats.unplanned;
+            let causes = [
+                (of.no_memory, "for want of memory"),
+                (of.malformed, "not IP"),
+                (of.refused, "not taken by the other end"),
+            ];
+            let causes = causes.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}"));
+            format!("{}: {}", link.called(), causes.collect::<Vec<_>>().join(", "))
+        })
+        .collect();
+    (!lost.is_empty()).then(|| format!("the emulator lost packets that no link drops: {}", lost.join("; ")))
+}
+
 pub(super) fn links(network: &Network, states: &[Option<LinkState>]) -> Vec<LinkStats> {
     let node = |node: usize| network.nodes[node].name.clone();
     let emulated = network.links.iter().zip(states).filter_map(|(link, state)| Some((link, state.as_ref()?)));
@@ -161,4 +186,26 @@ pub(super) fn links(network: &Network, states: &[Option<LinkState>]) -> Vec<Link
 /// To the millisecond.
 pub(super) fn seconds(time: Duration) -> f64 {
     time.as_millis() as f64 / 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::UnplannedCounts;
+
+    #[test]
+    fn what_the_emulator_lost_is_told_with_its_link() {
+        let way = |from: &str, to: &str, unplanned| LinkStats {
+            link: "ab".to_owned(),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            stats: Stats { unplanned, conserved: true, ..Stats::default() },
+        };
+        let clean = way("a", "b", UnplannedCounts::default());
+        assert_eq!(unplanned(std::slice::from_ref(&clean)), None);
+        let lossy = way("b", "a", UnplannedCounts { no_memory: 3, malformed: 0, refused: 1 });
+        let text = "the emulator lost packets that no link drops: \
+                    link ab b→a: 3 for want of memory, 1 not taken by the other end";
+        assert_eq!(unplanned(&[clean, lossy]).as_deref(), Some(text));
+    }
 }

@@ -91,7 +91,7 @@ fn table(network: &Network, chosen: &[usize], states: &States, earlier: Option<&
             let rate = Rate::from_bps(stats.rate_bps(before.unwrap_or(&begin)));
             let lateness = Span::new(Duration::from_nanos(stats.lateness_ns.p99));
             let mut notes = Vec::new();
-            let unplanned = stats.unplanned.no_memory + stats.unplanned.malformed + stats.unplanned.refused;
+            let unplanned = stats.unplanned.total();
             for (is, note) in [
                 (!state.up, "cut".to_owned()),
                 (stats.emulator_late, "emulator late".to_owned()),

@@ -1,5 +1,6 @@
 //! `twin ls`.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use anyhow::Result;
@@ -85,14 +86,12 @@ pub(super) fn describe(place: &Place) -> Result<Twin> {
     let nodes = |kind| {
         let nodes = plan.nodes.iter().filter(move |node| node.kind == kind);
         nodes.map(|node| {
-            let mut own: Vec<_> = node.path_addresses.iter().map(|path| path.address).collect();
-            // Paths that only marks tell apart have the same.
-            own.dedup();
+            let own = node.path_addresses.iter().map(|path| path.address);
             let addresses = [node.address]
                 .into_iter()
                 .chain(own)
-                .flat_map(|a| std::iter::once(a.v4.to_string()).chain(a.v6.map(|v6| v6.to_string())))
-                .collect();
+                .flat_map(|a| std::iter::once(a.v4.to_string()).chain(a.v6.map(|v6| v6.to_string())));
+            let addresses = first_of_each(addresses);
             Host { name: node.name.clone(), namespace: node.namespace.clone(), addresses }
         })
     };
@@ -129,6 +128,12 @@ pub(super) fn describe(place: &Place) -> Result<Twin> {
     })
 }
 
+/// Without those that came before: paths that only marks tell apart have the same address, and need not be neighbours.
+fn first_of_each(all: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    all.filter(|one| seen.insert(one.clone())).collect()
+}
+
 /// For people.
 pub(super) fn text(twin: &Twin) -> String {
     let mut text = format!("{}: {}", twin.name, twin.state);
@@ -153,4 +158,15 @@ pub(super) fn text(twin: &Twin) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shared_address_is_shown_once_where_it_came_first() {
+        let all = ["10.0.0.1", "10.1.0.1", "10.2.0.1", "10.1.0.1"].map(str::to_owned);
+        assert_eq!(first_of_each(all.into_iter()), ["10.0.0.1", "10.1.0.1", "10.2.0.1"]);
+    }
 }

@@ -29,7 +29,9 @@ pub(super) fn run(args: &LinkArgs) -> Result<()> {
         return Err(usage(links.why_plain(plain)));
     }
     let only = args.way.map(Way::meant);
-    if let Some(why) = links.why_not(&named, only, &changes)? {
+    if !changes.is_empty()
+        && let Some(why) = links.why_not(&named, only, &changes)?
+    {
         return Err(usage(why));
     }
     for link in named {

@@ -136,7 +136,8 @@ fn add_rules(namespace: &str, rules: &[Rule]) -> Result<()> {
     match made.with_context(|| format!("cannot make rules in {namespace}"))? {
         true => Ok(()),
         false => bail!(
-            "this kernel cannot route by what paths of this network carry: DSCP needs Linux 6.13, flow labels 6.14; take              `dscp` and `flow_label` out of its paths"
+            "this kernel cannot route by what paths of this network carry: DSCP needs Linux 6.13, flow labels 6.14; \
+             take `dscp` and `flow_label` out of its paths"
         ),
     }
 }

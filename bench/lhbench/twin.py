@@ -131,7 +131,7 @@ class Twin:
 
     def stats(self, link=device):
         """Counters of both directions of a link, by the host that sends."""
-        text = self._longhaul("stats", "--twin", self.name, "--json")
+        text = self._longhaul("stats", "--twin", self.name, "--json", unbalanced=True)
         return {way["from"]: way["stats"] for way in json.loads(text)["directions"] if way["link"] == link}
 
     def emulator_cpu_s(self):
@@ -169,10 +169,12 @@ class Twin:
             raise ArmFailed(f"the namespace of {host} cannot be entered")
         return result[0]
 
-    def _longhaul(self, *words):
+    def _longhaul(self, *words, unbalanced=False):
+        """What a command prints. Stats with books that do not balance are a failure that prints them: who wants them says so, and
+        looks at `conserved`."""
         argv = [str(self.binary), "twin", *words]
         done = subprocess.run(argv, capture_output=True, text=True, timeout=_COMMAND_LIMIT_S)
-        if done.returncode != 0:
+        if done.returncode != 0 and not (unbalanced and done.stdout):
             raise ArmFailed(f"longhaul twin {' '.join(words)}: {done.stderr.strip() or done.stdout.strip()}")
         return done.stdout
 

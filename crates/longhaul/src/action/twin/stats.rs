@@ -3,10 +3,11 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use model::network::Network;
 use serde_json::{Value, json};
 use twin::control::{self, LinkState};
+use twin::links::Links;
 use twin::place::{Driver, Place};
 use twin::stats::Stats;
 use units::{Bytes, Rate, Span};
@@ -22,7 +23,14 @@ pub(super) type States = Vec<Option<LinkState>>;
 pub(super) fn run(place: &Place, link: Option<&str>, json: bool, watch: bool) -> Result<()> {
     let network = counted(place)?;
     let chosen = match link {
-        Some(name) => network.links_named(name).map_err(|unknown| usage(unknown.to_string()))?,
+        Some(name) => {
+            let named = network.links_named(name).map_err(|unknown| usage(unknown.to_string()))?;
+            let links = Links::of(place)?;
+            if named.iter().all(|&link| links.is_plain(link)) {
+                return Err(usage(links.why_plain(named[0])));
+            }
+            named
+        }
         None => (0..network.links.len()).collect(),
     };
     let mut earlier: Option<States> = None;
@@ -35,7 +43,7 @@ pub(super) fn run(place: &Place, link: Option<&str>, json: bool, watch: bool) ->
         };
         print(text)?;
         if !watch {
-            return Ok(());
+            return balanced(&network, &chosen, &states);
         }
         earlier = Some(states);
         sleep(PERIOD);
@@ -70,6 +78,13 @@ fn ways<'a>(
             (link.name.as_str(), from, to, state, &state.stats[way], before)
         })
     })
+}
+
+/// Whether nothing is missing from the books: what was shown is wrong then, and a program that reads it must hear of it.
+fn balanced(network: &Network, chosen: &[usize], states: &States) -> Result<()> {
+    let broken = ways(network, chosen, states, None).filter(|(.., stats, _)| !stats.conserved);
+    let broken: Vec<String> = broken.map(|(link, from, to, ..)| format!("{link} {from}→{to}")).collect();
+    if broken.is_empty() { Ok(()) } else { Err(anyhow!("books do not balance: {}", broken.join("; "))) }
 }
 
 fn object(place: &Place, network: &Network, chosen: &[usize], states: &States, earlier: Option<&States>) -> Value {
@@ -131,4 +146,24 @@ fn table(network: &Network, chosen: &[usize], states: &States, earlier: Option<&
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn books_that_do_not_balance_are_a_failure() {
+        let text =
+            "name = \"x\"\nhosts = [\"a\", \"b\"]\n[[link]]\nname = \"ab\"\nends = [\"a\", \"b\"]\ndelay = \"1 ms\"\n";
+        let network = Network::from_toml(text, "x.toml").unwrap();
+        let states = |conserved| {
+            let stats = [true, conserved].map(|conserved| Stats { conserved, ..Stats::default() });
+            vec![Some(LinkState { up: true, directions: Default::default(), stats })]
+        };
+        assert!(balanced(&network, &[0], &states(true)).is_ok());
+        let error = balanced(&network, &[0], &states(false)).unwrap_err();
+        assert_eq!(error.to_string(), "books do not balance: ab b→a");
+        assert_eq!(crate::exit::code_of(&error), crate::exit::FAILED);
+    }
 }

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from ..agent import Agent
 from ..errors import ArmFailed
-from ..twin import Twin, finished
+from ..twin import LATE_SHARE, Twin, finished, late_share
 from .counted import Counted
 from .row import Row
 
@@ -43,13 +43,15 @@ def _one_of_two(binary, source, root):
         copy = agent.copy(source, root / "copy")
         at = _cut_in_the_middle(twin, ("one",), other, 2)
         summary = _ended(copy, source, root)
+        ways = _ways(twin)
     back = next((begin for begin, rate in other.windows(other.at(at), other.end(), 0.5) if rate >= _GOAL * _RATE_BPS), None)
     back_s = float("inf") if back is None else back - other.at(at)
     twice = summary["bytes_sent"] - _BYTES
     holds = back_s <= _BACK_S and summary["ok"] and twice <= _IN_FLIGHT_BYTES
-    return Row("2 GB over two paths of 1 Gb/s, 100 ms; one is cut", "≥ 90 % of the other within 3 s, nothing sent twice but what was in flight",
-               f"{_GOAL:.0%} after {back_s:.1f} s, {twice / 1e6:.0f} MB of files twice (in flight and in its queue: "
-               f"{_IN_FLIGHT_BYTES / 1e6:.0f})", holds)
+    row = Row("2 GB over two paths of 1 Gb/s, 100 ms; one is cut", "≥ 90 % of the other within 3 s, nothing sent twice but what was in flight",
+              f"{_GOAL:.0%} after {back_s:.1f} s, {twice / 1e6:.0f} MB of files twice (in flight and in its queue: "
+              f"{_IN_FLIGHT_BYTES / 1e6:.0f})", holds)
+    return _judged(row, ways)
 
 
 def _the_only_one(binary, source, root):
@@ -60,11 +62,13 @@ def _the_only_one(binary, source, root):
         healed = time.monotonic()
         twin.heal("ab")
         summary = _ended(copy, source, root)
+        ways = _ways(twin)
     begin = counted.at(healed)
     flows = next((at for at, rate in counted.windows(begin, counted.end(), 0.2) if rate > 0.1 * _RATE_BPS), None)
     resumed_s = float("inf") if flows is None else flows - begin
-    return Row("2 GB over one path, cut for 5 s", "goes on within 2 s of the heal", f"after {resumed_s:.1f} s",
-               resumed_s <= _RESUMED_S and summary["ok"])
+    row = Row("2 GB over one path, cut for 5 s", "goes on within 2 s of the heal", f"after {resumed_s:.1f} s",
+              resumed_s <= _RESUMED_S and summary["ok"])
+    return _judged(row, ways)
 
 
 def _for_too_long(binary, source, root):
@@ -78,10 +82,22 @@ def _for_too_long(binary, source, root):
         if copy.returncode == 0:
             raise ArmFailed("a copy over a path that is gone ended well")
         summary = _ended(agent.copy(source, root / "copy"), source, root)
+        ways = _ways(twin)
     again = summary["bytes_sent"] / _BYTES
     holds = ended_s <= (_ATTEMPTS + 2) * _TIMEOUT_S and bool(why) and again < 1 - _CUT_AT + 0.1 and summary["ok"]
-    return Row(f"2 GB over one path, cut for longer than `--timeout {_TIMEOUT_S}s`", "ends, says why, and is resumed",
-               f"ended with {copy.returncode} after {ended_s:.0f} s ({' '.join(why)}); the next run sent {again:.0%}", holds)
+    row = Row(f"2 GB over one path, cut for longer than `--timeout {_TIMEOUT_S}s`", "ends, says why, and is resumed",
+              f"ended with {copy.returncode} after {ended_s:.0f} s ({' '.join(why)}); the next run sent {again:.0%}", holds)
+    return _judged(row, ways)
+
+
+def _ways(twin):
+    """What each way of all links has counted, while the twin is there."""
+    return {(link, host): stats for link in twin.links for host, stats in twin.stats(link).items()}
+
+
+def _judged(row, ways):
+    late = late_share(ways)
+    return row.account(ways.values(), f"emulator late: {late:.1%} of the packets" if late > LATE_SHARE else "")
 
 
 @contextmanager

@@ -29,8 +29,8 @@ def kept(report):
 
 
 def goes_on(run, about):
-    """Whether rounds of this machine and this build of Longhaul are more of the same."""
-    return all(run.machine.get(what) == about[what] for what in _SAME)
+    """Whether rounds of this machine and this build of Longhaul are more of the same, or may be compared with it."""
+    return all(what in about and run.machine.get(what) == about[what] for what in _SAME)
 
 
 def _failed(arm):

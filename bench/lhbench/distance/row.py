@@ -14,6 +14,17 @@ class Row:
     # The machine took the emulator's time away: it says nothing of what was measured.
     void: bool = False
 
+    def account(self, ways, stood_still=""):
+        """The row once what the emulator counted of all ways is known: nothing is said where it stood still, and it fails where
+        packets are missing from the books, whatever else was."""
+        if stood_still:
+            self.measured += f"; {stood_still}"
+            self.void = True
+        if not all(way["conserved"] for way in ways):
+            self.measured += "; the books do not balance"
+            self.holds, self.void = False, False
+        return self
+
     @property
     def line(self):
         verdict = "void" if self.void else "pass" if self.holds else "FAIL"

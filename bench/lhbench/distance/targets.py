@@ -1,8 +1,11 @@
 """What the grid must show, each line computed from its medians."""
 
+from dataclasses import replace
+
 from ..arm import CLEAR, LONGHAUL, PEER, PRIVATE
 from ..targets import Target
 from .cells import FILES, MEMORY
+from .kept import goes_on
 
 # A packet of 1500 bytes carries 1448 of TCP's with timestamps.
 PACKET_PER_PAYLOAD = 1500 / 1448
@@ -16,6 +19,8 @@ def share(run, goodput_bps):
 
 
 def targets(runs):
+    """Of cells where the emulator was in time: what others say is not to be published, and not to be judged."""
+    runs = [run for run in runs if not run.is_late]
     lines = []
     for run in runs:
         lines += _memory(run) if run.what == MEMORY else []
@@ -53,13 +58,16 @@ def _against_peers(run):
 
 
 def _small_files(runs):
-    """Over 100 ms at most 1.2 times the time at 0.2 ms."""
-    rates = {run.cell: run.rate_of(_DEFAULT) for run in runs if run.what == FILES}
+    """Over 100 ms at most 1.2 times the time at 0.2 ms, of one machine and one build."""
+    of_files = [run for run in runs if run.what == FILES]
     lines = []
-    for cell, far in rates.items():
-        near = next((rate for other, rate in rates.items() if other.rtt_ms == _NEAR_RTT_MS
-                     and (other.rate_bps, other.loss) == (cell.rate_bps, cell.loss)), None)
-        if cell.rtt_ms == _FAR_RTT_MS and near and far:
+    for run in of_files:
+        cell = run.cell
+        near_run = next((other for other in of_files if other.cell == replace(cell, rtt_ms=_NEAR_RTT_MS)), None)
+        if cell.rtt_ms != _FAR_RTT_MS or near_run is None or not goes_on(near_run, run.machine):
+            continue
+        near, far = near_run.rate_of(_DEFAULT), run.rate_of(_DEFAULT)
+        if near and far:
             lines.append(Target(f"files, {cell}: time beside that at {_NEAR_RTT_MS:g} ms", near / far, 1.2, at_most=True))
     return lines
 

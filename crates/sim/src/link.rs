@@ -37,7 +37,7 @@ use wire::{Passage, Wire};
 
 pub use counters::{Counters, Drops, Unbalanced, Volume};
 pub use delay::{DELAY_LINE_BYTES, DELAY_LINE_ENTRIES};
-pub use queue::{QUEUE_BYTES, QUEUE_SEGMENTS};
+pub use queue::{QUEUE_BYTES, QUEUE_SEGMENTS, check_queue};
 
 /// What the machine knows of a packet: its sizes, not its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::os::unix::net::{UnixListener, UnixStream};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use model::network::Direction;
 use model::scenario::Way;
+use sim::link::check_queue;
 use sys::netns::Namespace;
 
 use crate::control::{self, ANSWER_MAX, Answer, Ask, LinkState};
@@ -126,6 +127,7 @@ impl Daemon {
                 let n = self.place(link)?;
                 let now = &self.links[n];
                 let changed = changed(&now.directions, way, &changes, now.mtu)?;
+                changed.iter().try_for_each(check_queue).map_err(Error::msg)?;
                 for way in Way::of(way).into_iter().map(Way::index) {
                     self.emulator()?.set(n, way, changed[way].clone())?;
                 }

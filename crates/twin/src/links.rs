@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use anyhow::{Context, Error, Result, anyhow};
 use model::network::{Direction, LinkIndex, Network};
 use model::scenario::Way;
+use sim::link::check_queue;
 
 use crate::control::{self, Ask, LinkState};
 use crate::cut;
@@ -135,7 +136,12 @@ impl<'a> Links<'a> {
             let (link, state) = (&self.network.links[n], states.get(n).and_then(Option::as_ref));
             let described = [link.forward.clone(), link.backward.clone()];
             let now = state.map_or(&described, |state| &state.directions);
-            let refused = changed(now, way, changes, link.mtu).err()?;
+            let holds = |directions: [Direction; 2]| match state {
+                Some(_) => directions.iter().try_for_each(check_queue).map_err(Error::msg),
+                // netem holds what it is told to.
+                None => Ok(()),
+            };
+            let refused = changed(now, way, changes, link.mtu).and_then(holds).err()?;
             Some(format!("link `{}`: {refused}", link.name))
         }))
     }

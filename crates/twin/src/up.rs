@@ -6,8 +6,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use model::network::Network;
+use sim::link::check_queue;
 use sys::netlink::rule::{self, Rule};
 use sys::netlink::{Change, Netlink};
 use sys::netns::Namespace;
@@ -40,6 +41,9 @@ pub fn up(place: &Place, network: &Network, record: &Record, program: &Path) -> 
         bail!("a twin needs root: it makes network namespaces and devices");
     }
     let plan = Plan::new(network, place.name())?;
+    if record.driver == Driver::Own {
+        check_queues(network)?;
+    }
     place.make()?;
     let mut emulator = None;
     let built = build(place, network, record, &plan, program, &mut emulator);
@@ -51,6 +55,19 @@ pub fn up(place: &Place, network: &Network, record: &Record, program: &Path) -> 
         return Err(error);
     }
     Ok(Up { plan, emulator })
+}
+
+/// Whether the emulator can hold what the network lets wait.
+fn check_queues(network: &Network) -> Result<()> {
+    let mut ways = network.links.iter().flat_map(|link| [(link, &link.forward), (link, &link.backward)]);
+    ways.try_for_each(|(link, direction)| {
+        check_queue(direction).map_err(|why| {
+            anyhow!(
+                "link `{}`: {why}; make the queue shorter, or bring the twin up with a smaller `--scale`",
+                link.name
+            )
+        })
+    })
 }
 
 fn build(
@@ -165,4 +182,19 @@ fn start_emulator(place: &Place, program: &Path) -> Result<Child> {
         bail!("the emulator did not start: {}", last.unwrap_or("it said nothing"));
     }
     Ok(child)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_the_emulator_would_cut_is_refused_until_it_is_scaled() {
+        let text = "name = \"x\"\nhosts = [\"a\", \"b\"]\n[[link]]\nname = \"ab\"\nends = [\"a\", \"b\"]\n\
+                    rate = \"400 Gb/s\"\nqueue = \"100 ms\"\n";
+        let network = Network::from_toml(text, "x.toml").unwrap();
+        let why = check_queues(&network).unwrap_err().to_string();
+        assert!(why.starts_with("link `ab`: a queue of 100ms at 400 Gb/s (5 GB) is more"), "{why}");
+        check_queues(&network.scaled("1/100".parse().unwrap())).unwrap();
+    }
 }

@@ -2,20 +2,39 @@
 
 use std::collections::VecDeque;
 
-use model::network::QueueLimit;
-use units::Rate;
+use model::network::{Direction, QueueLimit};
+use units::{Bytes, Rate, Span};
 
 use super::counters::Volume;
 
-/// The most that waits, whatever limit was set.
+/// The most that waits. [`check_queue`] says whether a limit is above it.
 pub const QUEUE_BYTES: u64 = 1 << 30;
-/// The most segments that wait, whatever limit was set.
+/// The most segments that wait.
 pub const QUEUE_SEGMENTS: u64 = 1 << 22;
 
 /// Without a limit of its own, a queue holds this much of the rate ...
 const DEFAULT_TIME_NS: u128 = 100_000_000;
 /// ... or this much, if it is more.
 const DEFAULT_BYTES: u64 = 256 << 10;
+
+/// Whether a direction's queue can be as long as it is described: a link that is made all the same drops above [`QUEUE_BYTES`] and
+/// [`QUEUE_SEGMENTS`].
+///
+/// # Errors
+/// In one line, how long the queue would be and how long it may be.
+pub fn check_queue(direction: &Direction) -> Result<(), String> {
+    let (Some(rate), Some(limit)) = (direction.rate, direction.queue) else { return Ok(()) };
+    let has = match (limit, volume(rate, limit)) {
+        (QueueLimit::Packets(packets), _) if u64::from(packets) > QUEUE_SEGMENTS => format!("of {packets} packets"),
+        (QueueLimit::Bytes(bytes), _) if bytes.get() > QUEUE_BYTES => format!("of {bytes:#}"),
+        (QueueLimit::Time(time), has) if has.bytes > QUEUE_BYTES => {
+            format!("of {:#} at {rate} ({})", Span::new(time), Bytes::new(has.bytes))
+        }
+        _ => return Ok(()),
+    };
+    let most = Bytes::new(QUEUE_BYTES);
+    Err(format!("a queue {has} is more than an emulated link holds: {most:#}, {QUEUE_SEGMENTS} packets at most"))
+}
 
 /// A segment on its way through queue and serialiser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,8 +155,6 @@ fn carried(rate: Rate, ns: u128) -> u64 {
 mod tests {
     use std::time::Duration;
 
-    use units::Bytes;
-
     use super::*;
 
     fn segment(index: u16, bytes: u64) -> Segment {
@@ -189,6 +206,26 @@ mod tests {
         assert_eq!(limit_at(Rate::gbps(1)), 12_500_000);
         assert_eq!(limit_at(Rate::mbps(10)), 256 << 10);
         assert_eq!(limit_at(Rate::gbps(400)), QUEUE_BYTES);
+    }
+
+    #[test]
+    fn a_queue_that_would_be_cut_is_told() {
+        let direction = |gbps, queue| Direction { rate: Some(Rate::gbps(gbps)), queue, ..Direction::default() };
+        let told = |gbps, limit| check_queue(&direction(gbps, Some(limit)));
+        let second = Duration::from_secs(1);
+        for (gbps, longest, longer) in [
+            (1, QueueLimit::Bytes(Bytes::gib(1)), QueueLimit::Bytes(Bytes::new((1 << 30) + 1))),
+            (1, QueueLimit::Packets(1 << 22), QueueLimit::Packets((1 << 22) + 1)),
+            (8, QueueLimit::Time(second), QueueLimit::Time(second * 2)),
+        ] {
+            assert_eq!(told(gbps, longest), Ok(()));
+            assert!(
+                told(gbps, longer).unwrap_err().contains("more than an emulated link holds: 1 GiB, 4194304 packets")
+            );
+        }
+        let why = told(8, QueueLimit::Time(second * 2)).unwrap_err();
+        assert!(why.starts_with("a queue of 2s at 8 Gb/s (2 GB) is more"), "{why}");
+        assert_eq!(check_queue(&direction(400, None)), Ok(()), "nobody said how long it is to be");
     }
 
     #[test]

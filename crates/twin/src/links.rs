@@ -114,7 +114,7 @@ impl<'a> Links<'a> {
         }
         let now = &self.network.links[link];
         let directions = changed(&[now.forward.clone(), now.backward.clone()], way, changes, now.mtu)?;
-        netem::change(&self.plan, link, &directions)?;
+        netem::change(&self.plan, link, &directions, now.mtu)?;
         self.changes.insert(link, directions.clone());
         let [forward, backward] = directions;
         (self.network.links[link].forward, self.network.links[link].backward) = (forward, backward);

@@ -48,7 +48,7 @@ fn contradictions_are_explained() {
         ("a lh://h/x --token-file /none".into(), "No such file"),
         ("a lh://h/x --files-from /none".into(), "No such file"),
         ("a lh://h/x --chunk-size 1MB".into(), "--chunk-size"),
-        ("a lh://h/x --memory 1MiB".into(), "8 must fit"),
+        ("a lh://h/x --memory 1MiB".into(), "16 must fit"),
         ("a lh://h/x --timeout 0s".into(), "give up at once"),
         ("a h:/x --ssh '".into(), "a quote is left open"),
     ];

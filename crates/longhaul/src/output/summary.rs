@@ -137,7 +137,7 @@ fn hint(summary: &Summary) -> Vec<(&'static str, String)> {
         if held(limit) {
             rows.push((
                 "hint",
-                format!("the {end}'s kernel lets socket buffers grow too little for this path; as root there:"),
+                format!("the {end}'s kernel keeps socket buffers too small for this path; as root there:"),
             ));
             rows.push(("", format!("sysctl -w {key}=\"{usual} {most}\"")));
         }
@@ -259,7 +259,12 @@ failed: dir/0: permission denied
         // 9.4 Gb/s over 100 ms are 118 MB, in four streams 29 MB each; eight times that.
         summary.limits = [("receiver_window".to_owned(), 0.6), ("sender_window".to_owned(), 0.09)].into();
         let text = table(&summary, Kind::Copy);
-        assert!(text.contains("hint        the destination's kernel lets"), "{text}");
+        assert!(
+            text.contains(
+                "hint        the destination's kernel keeps socket buffers too small for this path; as root there:\n"
+            ),
+            "{text}"
+        );
         assert!(text.contains("            sysctl -w net.ipv4.tcp_rmem=\"4096 131072 268435456\"\n"), "{text}");
         assert!(!text.contains("tcp_wmem"), "{text}");
         summary.limits = [("sender_window".to_owned(), 0.1)].into();

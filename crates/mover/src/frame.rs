@@ -46,7 +46,13 @@ pub struct Frame {
 /// Frames of a session at least: with fewer the pipeline from disk to network could not flow.
 pub const FRAMES_MIN: u64 = 8;
 /// Frames of a session at most.
-pub const FRAMES_MAX: u64 = 4096;
+const FRAMES_MAX: u64 = 4096;
+
+/// How many frames of so many bytes a session gets.
+#[must_use]
+pub fn frames(memory_bytes: u64, chunk_size: u32) -> usize {
+    (memory_bytes / u64::from(chunk_size)).clamp(FRAMES_MIN, FRAMES_MAX) as usize
+}
 
 /// The largest chunk, a power of two, of which [`FRAMES_MIN`] fit into so many bytes; never less than the smallest there is.
 #[must_use]

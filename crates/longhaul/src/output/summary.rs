@@ -126,7 +126,8 @@ fn hint(summary: &Summary) -> Vec<(&'static str, String)> {
     let held = |limit: &str| summary.limits.get(limit).copied().unwrap_or(0.0) >= HINT_SHARE;
     // As in `mover::control::buffers`, bandwidth × delay twice, for losses are to be repaired; at twice the rate that was
     // reached, since nobody knows what the path carries; and the kernel counts its own administration, as much again.
-    let needed = u128::from(summary.rate_bps) * u128::from(summary.rtt_us) / 8_000_000 * 8;
+    // Eight times the bytes in flight are the bits in flight.
+    let needed = u128::from(summary.rate_bps) * u128::from(summary.rtt_us) / 1_000_000;
     let needed = u64::try_from(needed / u128::from(summary.streams.max(1))).unwrap_or(u64::MAX);
     let most = needed.clamp(BUFFER_HINT_MIN, BUFFER_HINT_MAX).next_power_of_two();
     let mut rows = Vec::new();

@@ -27,7 +27,7 @@ use super::{CLOSE, Context, DRAIN, NEWS_MAX, SECOND, SessionError, Steering, Wir
 use crate::digest::DigestValue;
 use crate::event::{Event, Progress};
 use crate::filter::Filter;
-use crate::frame::{FRAMES_MAX, FRAMES_MIN, Frame, Pool};
+use crate::frame::{Frame, Pool, frames};
 use crate::io::read::{self, Loaded, ReadEvent, Running, SourceFile, Task};
 use crate::link::LinkError;
 use crate::net::NetEvent;
@@ -89,7 +89,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         Err(error) => return (Err(SessionError::Fatal(error.to_string())), end),
     };
     let chunk_size = context.settings.chunk_size;
-    let frames = (context.memory_bytes / u64::from(chunk_size)).clamp(FRAMES_MIN, FRAMES_MAX) as usize;
+    let frames = frames(context.memory_bytes, chunk_size);
     let pool = match Pool::new(frames, chunk_size as usize, Vec::new(), context.placement.clone()) {
         Ok(pool) => pool,
         Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use super::lanes::{Kit, Lanes};
 use super::{Session, Setup};
 use crate::filter::Filter;
-use crate::frame::{FRAMES_MAX, FRAMES_MIN, Pool};
+use crate::frame::{Pool, frames};
 use crate::io::arrivals::Arrivals;
 use crate::io::commit::Committer;
 use crate::io::decide::Decider;
@@ -88,7 +88,7 @@ impl Session {
         };
         let placement = setup.context.placement.clone();
         let wakers = wakers(&placement).map_err(os("waking threads"))?;
-        let frames = (setup.context.memory_bytes / u64::from(chunk_size)).clamp(FRAMES_MIN, FRAMES_MAX) as usize;
+        let frames = frames(setup.context.memory_bytes, chunk_size);
         let pool = Pool::new(frames, chunk_size as usize, wakers.clone(), placement)
             .map_err(os("getting memory for buffers"))?;
         let targets = Arc::new(Targets::default());

@@ -14,6 +14,8 @@ mod merge;
 mod names;
 #[path = "e2e/places.rs"]
 mod places;
+#[path = "e2e/preserve.rs"]
+mod preserve;
 #[path = "e2e/relay.rs"]
 mod relay;
 #[path = "e2e/report.rs"]
@@ -24,6 +26,8 @@ mod ssh;
 mod sshd;
 #[path = "e2e/there.rs"]
 mod there;
+#[path = "e2e/throughput.rs"]
+mod throughput;
 #[path = "e2e/tree.rs"]
 mod tree;
 #[path = "e2e/world.rs"]

@@ -1,9 +1,9 @@
-//! The driving end: a command's copy or test, from its request to its summary.
+//! The driving end of a copy, from its request to its summary.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use proto::RelPath;
 use proto::control::{Code, Direction, Open, Refusal, Settings, Work};
@@ -12,16 +12,15 @@ use tokio::sync::{mpsc, watch};
 use crate::connect::{Session, reach};
 use crate::control::retry::{Limits, Next, Retry};
 use crate::ends::{Sources, driven_sources, driven_target};
-use crate::event::{Event, Started, Summary, SweepStep};
+use crate::event::{Event, Started, Summary};
 use crate::frame::chunk_max;
 use crate::hook::{self, Programs};
 use crate::io::output::REORDER_CHUNKS;
 use crate::link::LinkError;
-use crate::report::Arrived;
-use crate::request::{BUFFER_SHARE, CopyRequest, MoveError, Place, Remote, STREAMS_AUTO_MAX, Steer, TestRequest, Why};
+use crate::request::{BUFFER_SHARE, CopyRequest, MoveError, Place, Remote, Steer, Why};
 use crate::server::Counters;
 use crate::session::source::End;
-use crate::session::{Context, SessionError, Steering, chain, destination, memory, output, source, stopped};
+use crate::session::{Context, SessionError, Steering, chain, destination, output, source, stopped};
 
 /// Copies a dataset. Events go to `events`; `steer` changes it while it runs. The last event is the summary
 /// that is also returned.
@@ -332,13 +331,14 @@ async fn begin(
 }
 
 /// The settings with a bound on streams that the other end can count with, and chunks that this end has memory for.
-fn bounded(settings: &Settings, limits: &crate::request::Limits) -> Settings {
+pub(crate) fn bounded(settings: &Settings, limits: &crate::request::Limits) -> Settings {
     let streams_max = if settings.streams_max == 0 { limits.streams_auto.max(1) } else { settings.streams_max };
     let chunk_size = settings.chunk_size.min(chunk_max(limits.memory.get() / BUFFER_SHARE));
     Settings { streams_max, chunk_size, ..settings.clone() }
 }
 
-fn context(
+/// What a session of this end works with, and what keeps the other end alive.
+pub(crate) fn context(
     session: Session,
     wished: &Settings,
     limits: &crate::request::Limits,
@@ -391,7 +391,7 @@ fn failed(exit_code: u8, text: String) -> MoveError {
 }
 
 /// A session's error as the command's. `begun` if a session was open at all: then it can be continued.
-fn move_error(error: SessionError, attempts: u32, begun: bool) -> MoveError {
+pub(crate) fn move_error(error: SessionError, attempts: u32, begun: bool) -> MoveError {
     let exit_code = match &error {
         error if begun && error.is_network() => 75,
         SessionError::Link(LinkError::Gone(_)) if begun => 75,
@@ -428,119 +428,6 @@ fn why(error: &SessionError) -> Why {
     }
 }
 
-/// Runs a throughput test: memory to memory through the same engine as a copy.
-///
-/// # Errors
-/// When the test could not begin or ended early.
-pub async fn test(
-    request: TestRequest,
-    events: mpsc::Sender<Event>,
-    steer: mpsc::Receiver<Steer>,
-) -> Result<Summary, MoveError> {
-    if request.sweep {
-        return sweep(&request, &events).await;
-    }
-    let mut summary = Summary { protection: request.settings.protection, ..Summary::default() };
-    let direction = if request.reverse { Direction::Pull } else { Direction::Push };
-    let one = one_way(&request, direction, request.duration, &events, Some(steer));
-    let (result, end) = if request.bidirectional {
-        let other = if request.reverse { Direction::Push } else { Direction::Pull };
-        let (one, back) = tokio::join!(one, one_way(&request, other, request.duration, &events, None));
-        back.0.map_err(|e| move_error(e, 0, false))?;
-        summary.reverse_rate_bps = back.1.map(|end| verified(&end, other).rate_bps());
-        one
-    } else {
-        one.await
-    };
-    if let Some(end) = &end {
-        end.outlook.summarise(&mut summary, direction == Direction::Push);
-        tell(&mut summary, verified(end, direction));
-    }
-    result.map_err(|e| move_error(e, 0, false))?;
-    summary.ok = true;
-    let _ = events.send(Event::Summary(Box::new(summary.clone()))).await;
-    Ok(summary)
-}
-
-/// What the receiving end had verified when the sending end stopped. The time is that end's word, which cannot be longer than the
-/// test took here, nor much shorter.
-fn verified(end: &End, direction: Direction) -> Arrived {
-    let here = end.outlook.elapsed();
-    let total = if direction == Direction::Push { end.outlook.peer.bytes } else { end.outlook.bytes };
-    let whole = Arrived { bytes: total, took: here };
-    end.outlook.arrived.map_or(whole, |then| Arrived { took: then.took.clamp(here / 2, here), ..then })
-}
-
-fn tell(summary: &mut Summary, arrived: Arrived) {
-    (summary.bytes, summary.rate_bps) = (arrived.bytes, arrived.rate_bps());
-    summary.bytes_text = summary.bytes.to_string();
-    summary.seconds = arrived.took.as_secs_f64();
-}
-
-/// Gain that more streams must bring to count, per mille.
-const KNEE_GAIN: u64 = 50;
-
-/// Doubles the number of streams until throughput stops rising.
-async fn sweep(request: &TestRequest, events: &mpsc::Sender<Event>) -> Result<Summary, MoveError> {
-    let mut summary = Summary { protection: request.settings.protection, ..Summary::default() };
-    let most = if request.settings.streams_max == 0 { STREAMS_AUTO_MAX } else { request.settings.streams_max };
-    let direction = if request.reverse { Direction::Pull } else { Direction::Push };
-    let (mut best, mut streams) = (0, 1);
-    while streams <= most {
-        let settings = Settings { streams_max: streams, ..request.settings.clone() };
-        let step = TestRequest { settings, ..request.clone() };
-        let (result, end) = one_way(&step, direction, request.duration, events, None).await;
-        result.map_err(|e| move_error(e, 0, false))?;
-        let Some(end) = end else { break };
-        let arrived = verified(&end, direction);
-        let rate_bps = arrived.rate_bps();
-        summary.sweep.push(SweepStep { streams, rate_bps });
-        if u128::from(rate_bps) * 1000 < u128::from(best) * u128::from(1000 + KNEE_GAIN) {
-            break;
-        }
-        best = rate_bps;
-        summary.knee = Some(streams);
-        end.outlook.summarise(&mut summary, direction == Direction::Push);
-        tell(&mut summary, arrived);
-        streams *= 2;
-    }
-    summary.ok = true;
-    let _ = events.send(Event::Summary(Box::new(summary.clone()))).await;
-    Ok(summary)
-}
-
-async fn one_way(
-    request: &TestRequest,
-    direction: Direction,
-    duration: Duration,
-    events: &mpsc::Sender<Event>,
-    steer: Option<mpsc::Receiver<Steer>>,
-) -> (Result<(), SessionError>, Option<End>) {
-    let mut job = [0; 16];
-    if let Err(error) = sys::random::fill(&mut job) {
-        return (Err(SessionError::Os { doing: "getting random bytes".to_owned(), error }), None);
-    }
-    let open = async {
-        let settings = bounded(&request.settings, &request.limits);
-        let connected = reach(&request.remote, &settings, &request.limits).await?;
-        let work = Work::Memory { duration_ms: duration.as_millis() as u64 };
-        connected.open(Open { job, direction, work, settings, names: 0 }, &[]).await
-    };
-    let session = match open.await {
-        Ok(session) => session,
-        Err(error) => return (Err(error), None),
-    };
-    let (_never, stop) = watch::channel(false);
-    let driver = Driver { job, counters: Arc::default(), stop, programs: Programs::default() };
-    let steer = steer.map(Steering::new);
-    let (context, _keep) = context(session, &request.settings, &request.limits, (events, steer), &driver);
-    let (result, end) = match direction {
-        Direction::Push => memory::send(context, duration, request.interval, "forward").await,
-        Direction::Pull => memory::receive(context, duration, request.interval, "reverse").await,
-    };
-    (result, Some(end))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -552,7 +439,7 @@ mod tests {
             let limits = crate::request::Limits { streams_auto, ..Default::default() };
             bounded(&settings, &limits).streams_max
         };
-        assert_eq!(crate::request::Limits::default().streams_auto, STREAMS_AUTO_MAX);
+        assert_eq!(crate::request::Limits::default().streams_auto, crate::request::STREAMS_AUTO_MAX);
         assert_eq!([asked(0, 16), asked(0, 5), asked(0, 0), asked(128, 5)], [16, 5, 1, 128]);
     }
 }

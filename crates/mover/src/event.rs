@@ -235,7 +235,7 @@ pub struct Summary {
     pub errors: Vec<FileEvent>,
     /// Knee of a `--sweep`: streams and goodput per step.
     pub sweep: Vec<SweepStep>,
-    /// The number of streams beyond which throughput stops rising.
+    /// The number of streams beyond which throughput stops rising; `None` where it rose to the last step.
     pub knee: Option<u16>,
     /// Reverse direction of a bidirectional test, b/s.
     pub reverse_rate_bps: Option<u64>,

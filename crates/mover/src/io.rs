@@ -4,6 +4,7 @@ pub mod arrivals;
 pub mod commit;
 pub mod decide;
 pub mod delete;
+pub mod describe;
 pub mod epochs;
 pub mod input;
 pub mod journal;

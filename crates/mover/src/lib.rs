@@ -26,8 +26,10 @@ pub mod scan;
 pub mod serve;
 pub mod server;
 pub mod session;
+pub mod throughput;
 pub mod tls;
 pub mod way;
 
-pub use copy::{copy, copy_counted, test};
+pub use copy::{copy, copy_counted};
 pub use serve::{serve, serve_connect};
+pub use throughput::test;

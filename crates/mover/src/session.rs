@@ -15,6 +15,7 @@ pub mod source;
 pub mod streams;
 pub mod tally;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -47,13 +48,19 @@ pub struct Steering {
     changes: Arc<tokio::sync::Mutex<mpsc::Receiver<Steer>>>,
     /// The last set point that was asked for, if any was.
     rate: Arc<Mutex<Option<Option<u64>>>>,
+    /// A stop was asked for.
+    is_stopped: Arc<AtomicBool>,
 }
 
 impl Steering {
     /// Steers by what comes out of a channel.
     #[must_use]
     pub fn new(changes: mpsc::Receiver<Steer>) -> Steering {
-        Steering { changes: Arc::new(tokio::sync::Mutex::new(changes)), rate: Arc::default() }
+        Steering {
+            changes: Arc::new(tokio::sync::Mutex::new(changes)),
+            rate: Arc::default(),
+            is_stopped: Arc::default(),
+        }
     }
 
     /// The last set point that was asked for, b/s of IP packets, `None` in it for no limit; `None` if none was.
@@ -62,10 +69,17 @@ impl Steering {
         *self.rate.lock().expect("nobody panics with it")
     }
 
+    /// A stop was asked for: no further session is to be begun.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
+    }
+
     pub(crate) async fn next(&self) -> Option<Steer> {
         let change = self.changes.lock().await.recv().await;
-        if let Some(Steer::Rate(rate)) = change {
-            *self.rate.lock().expect("nobody panics with it") = Some(rate);
+        match change {
+            Some(Steer::Rate(rate)) => *self.rate.lock().expect("nobody panics with it") = Some(rate),
+            Some(Steer::Stop) => self.is_stopped.store(true, Ordering::Relaxed),
+            Some(Steer::Streams(_) | Steer::Path { .. }) | None => {}
         }
         change
     }

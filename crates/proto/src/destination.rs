@@ -29,7 +29,7 @@ use crate::source::STREAM_PARCELS_MAX;
 use crate::{ChunkSet, Entry, EntryKind};
 
 pub use action::{Action, Decision};
-use links::{Links, Target};
+use links::{Fate, Links, Target};
 use outbox::Outbox;
 use tree::{Step, Tree};
 
@@ -191,12 +191,11 @@ impl Destination {
         let Some(node) = self.nodes.get_mut(&index) else { return };
         let target = match &node.entry.kind {
             EntryKind::HardLink { target } => self.links.wait(target, index),
-            _ => Target::There,
+            _ => Target::Done(Fate::There),
         };
         match target {
-            Target::There => self.decide(index),
+            Target::Done(fate) => self.link(index, fate),
             Target::UnderWay => node.state = State::Linking,
-            Target::Failed => self.fail_link(index),
         }
     }
 
@@ -207,8 +206,16 @@ impl Destination {
         }
     }
 
-    fn fail_link(&mut self, index: u64) {
-        self.finish(index, Outcome::Failed("the file that it is another name of is not in place".to_owned()));
+    /// What its first name came to lets a link be looked at, or settles it.
+    fn link(&mut self, index: u64, fate: Fate) {
+        match fate {
+            Fate::There => self.decide(index),
+            Fate::Failed => {
+                self.finish(index, Outcome::Failed("the file that it is another name of is not in place".to_owned()));
+            }
+            // Even if it is another name of what is there now.
+            Fate::Would => self.finish(index, Outcome::Would),
+        }
     }
 
     /// The node of an index; `None` if it is done, which the source cannot know.
@@ -485,17 +492,18 @@ impl Destination {
             }
         }
         let in_place = in_place && !outcome.is_failure();
+        let fate = match outcome {
+            Outcome::Would => Fate::Would,
+            _ if in_place => Fate::There,
+            _ => Fate::Failed,
+        };
         let linked = match entry.kind {
-            EntryKind::File(_) => self.links.end(&entry.path, !in_place),
+            EntryKind::File(_) => self.links.end(&entry.path, fate),
             _ => Vec::new(),
         };
         self.outbox.done(index, outcome);
         freed.into_iter().for_each(|waiting| self.begin(waiting));
-        if in_place {
-            linked.into_iter().for_each(|link| self.decide(link));
-        } else {
-            linked.into_iter().for_each(|link| self.fail_link(link));
-        }
+        linked.into_iter().for_each(|link| self.link(link, fate));
         if leaves {
             self.leave(parent);
         }

@@ -159,7 +159,10 @@ fn storage(io: StorageIo) -> &'static str {
 fn sweep(summary: &Summary) -> Vec<(&'static str, String)> {
     let steps = summary.sweep.iter().map(|step| ("", format!("{:>4} streams  {}", step.streams, rate(step.rate_bps))));
     let mut rows: Vec<_> = steps.collect();
-    rows.extend(summary.knee.map(|knee| ("knee", format!("{knee} streams: more do not help"))));
+    rows.extend(summary.sweep.last().map(|last| {
+        let knee = summary.knee.map(|knee| format!("{knee} streams: more do not help"));
+        ("knee", knee.unwrap_or_else(|| format!("none up to {} streams, which is all that were tried", last.streams)))
+    }));
     rows
 }
 
@@ -280,6 +283,8 @@ failed: dir/0: permission denied
         let text = table(&Summary { sweep: steps.to_vec(), knee: Some(2), ..typical() }, Kind::Test);
         assert!(text.contains("               1 streams  2 Gb/s\n               2 streams  3.5 Gb/s\nknee        2 streams: more do not help\n"), "{text}");
         assert!(!text.contains("files") || text.contains("dir/"), "{text}");
+        let text = table(&Summary { sweep: steps.to_vec(), knee: None, ..typical() }, Kind::Test);
+        assert!(text.contains("knee        none up to 2 streams, which is all that were tried\n"), "{text}");
     }
 
     #[test]

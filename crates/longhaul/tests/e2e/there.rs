@@ -123,37 +123,3 @@ fn many_big_files_need_few_descriptors() {
     assert_eq!(summary["files_placed"], FILES, "{summary}");
     assert_same(&world.path("source"), &world.path("rw/tree"));
 }
-
-#[test]
-fn all_that_belongs_to_a_file_is_preserved() {
-    use std::os::unix::fs::chown;
-    use sys::file::{get_xattr, set_xattr};
-
-    let world = World::new();
-    let one = world.write("source/one", 1000);
-    world.write("source/big", BIG);
-    fs::create_dir(world.path("source/dir")).unwrap();
-    fs::hard_link(&one, world.path("source/dir/two")).unwrap();
-    let attribute = |name: &str| set_xattr(File::open(world.path(name)).unwrap(), b"user.origin", b"here");
-    if let Err(error) = attribute("source/one") {
-        return eprintln!("skipped: this file system has no extended attributes ({error})");
-    }
-    attribute("source/big").unwrap();
-    attribute("source/dir").unwrap();
-    let is_root = fs::metadata(&one).unwrap().uid() == 0;
-    if is_root {
-        chown(world.path("source/big"), Some(12345), Some(23456)).unwrap();
-        chown(world.path("source/dir"), Some(12346), None).unwrap();
-    }
-    world.copy("--preserve all", &world.here("source/"), &world.there("rw/tree")).expect_code(0);
-    assert_same(&world.path("source"), &world.path("rw/tree"));
-    let [one, two] = ["one", "dir/two"].map(|name| fs::metadata(world.path(&format!("rw/tree/{name}"))).unwrap());
-    assert_eq!((one.ino(), one.nlink()), (two.ino(), 2));
-    for name in ["one", "big", "dir"] {
-        let [from, to] = ["source", "rw/tree"].map(|dir| world.path(&format!("{dir}/{name}")));
-        let value = get_xattr(File::open(&to).unwrap(), b"user.origin").unwrap();
-        assert_eq!(value.as_deref(), Some(b"here".as_slice()), "{name}");
-        let [from, to] = [from, to].map(|path| fs::metadata(path).unwrap());
-        assert!(!is_root || (from.uid(), from.gid()) == (to.uid(), to.gid()), "{name}");
-    }
-}

@@ -14,18 +14,16 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use proto::control::{Outcome, Overwrite};
 use proto::journal::Record;
 use proto::{ChunkSet, Entry, RelPath};
-use sys::file::{
-    Dir, OpenFlags, Owner, Times, fchmod, fchown, fdatasync, fsync, futimens, punch_hole, set_xattr, syncfs, truncate,
-};
+use sys::file::{Dir, fchmod, fdatasync, fsync, punch_hole, syncfs, truncate};
 use tokio::sync::mpsc;
 
 use super::delete::Deleter;
+use super::describe::{attributes, open_to_describe};
 use super::epochs::Epochs;
 use super::journal::JournalFile;
 use super::place::Place;
+use super::say;
 use super::target::{Target, Targets};
-use super::write::attributes;
-use super::{nanoseconds, say};
 
 /// Files in one batch.
 pub const BATCH_FILES: usize = 8192;
@@ -244,7 +242,7 @@ impl Committer {
         if let Some(file) = target.file.get() {
             truncate(&file.cached, size)?;
             fchmod(&file.cached, target.entry.mode)?;
-            attributes(&file.cached, &target.entry, self.preserve_all)?;
+            attributes(&file.cached, &target.entry, self.place.preserves(self.preserve_all))?;
         }
         Ok(())
     }
@@ -367,13 +365,9 @@ impl Committer {
         let set = || -> io::Result<()> {
             let dir = self.place.dir(&target.parent)?;
             let name = self.single_name.as_deref().unwrap_or(target.entry.path.name());
-            // Its owner may set what it is without being allowed to read, or to write, it.
-            let file = match dir.open_file(name, OpenFlags::read()) {
-                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => dir.open_file(name, OpenFlags::write())?,
-                opened => opened?,
-            };
+            let file = open_to_describe(&dir, name)?;
             fchmod(&file, target.entry.mode)?;
-            attributes(&file, &target.entry, self.preserve_all)?;
+            attributes(&file, &target.entry, self.place.preserves(self.preserve_all))?;
             super::decide::remove_if_there(&dir, &target.temp)
         };
         let outcome = match set() {
@@ -389,18 +383,7 @@ impl Committer {
     fn close_dir(&self, index: u64, entry: &Entry) {
         let set = || -> io::Result<()> {
             let dir = self.place.dir(&entry.path)?;
-            if self.preserve_all
-                && let Some((uid, gid)) = entry.owner
-            {
-                let _ = fchown(dir.as_ref(), Owner { uid: Some(uid), gid: Some(gid) });
-            }
-            if self.preserve_all {
-                for (name, value) in &entry.xattrs {
-                    let _ = set_xattr(dir.as_ref(), name, value);
-                }
-            }
-            fchmod(dir.as_ref(), entry.mode)?;
-            futimens(dir.as_ref(), Times::mtime(nanoseconds(entry.mtime)))
+            attributes(dir.as_ref(), entry, self.place.preserves(self.preserve_all))
         };
         let outcome = match set() {
             Ok(()) => Outcome::Placed,

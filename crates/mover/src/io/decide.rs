@@ -9,8 +9,9 @@ use proto::control::{CopyOptions, Outcome, Overwrite};
 use proto::destination::Decision;
 use proto::journal::Record;
 use proto::{ChunkSet, Entry, EntryKind, Identity, RelPath, Time};
-use sys::file::{Cache, Dir, Kind, Meta, OpenFlags, Owner, Times, set_direct, statfs};
+use sys::file::{Cache, Dir, Kind, Meta, OpenFlags, Times, set_direct, statfs};
 
+use super::describe::{attributes, open_to_describe};
 use super::epochs::Epochs;
 use super::journal::JournalFile;
 use super::place::{Place, is_own_name};
@@ -198,16 +199,14 @@ impl Decider {
         let temp = self.temp(&entry.path, 0, &parent)?;
         remove_if_there(&dir, &temp)?;
         dir.symlink(target, &temp)?;
-        if let Some((uid, gid)) = entry.owner {
-            let _ = dir.chown_nofollow(&temp, Owner { uid: Some(uid), gid: Some(gid) });
-        }
+        self.place.left_out.owner(entry, |owner| dir.chown_nofollow(&temp, owner))?;
         let _ = dir.set_times_nofollow(&temp, Times::mtime(nanoseconds(entry.mtime)));
         dir.rename(&temp, name)?;
         Ok(Decision::Settled(Outcome::Placed))
     }
 
     fn hard_link(&self, entry: &Entry, target: &RelPath) -> io::Result<Decision> {
-        if self.options.dry_run {
+        if self.options.dry_run && self.dir_is_missing(entry) {
             return Ok(Decision::Settled(Outcome::Would));
         }
         let (parent, dir, name) = self.spot(entry)?;
@@ -219,6 +218,9 @@ impl Decider {
             if self.options.overwrite == Overwrite::Never {
                 return Ok(Decision::Settled(Outcome::Kept));
             }
+        }
+        if self.options.dry_run {
+            return Ok(Decision::Settled(Outcome::Would));
         }
         let temp = self.temp(&entry.path, 0, &parent)?;
         remove_if_there(&dir, &temp)?;
@@ -291,13 +293,27 @@ impl Decider {
                 return Ok(Some(Decision::Compare { digest, disk: lane }));
             }
             if same_time {
-                if meta.mode != entry.mode && !self.options.dry_run {
-                    dir.chmod(name, entry.mode)?;
+                if !self.options.dry_run {
+                    self.refresh(entry, meta, dir, name)?;
                 }
                 return settled(Outcome::Equal);
             }
         }
         Ok(None)
+    }
+
+    /// Brings what describes a file of equal content to what its entry says.
+    fn refresh(&self, entry: &Entry, meta: &Meta, dir: &Dir, name: &[u8]) -> io::Result<()> {
+        let preserve = self.place.preserves(self.options.preserve_all);
+        let has_owner = entry.owner.is_none_or(|owner| owner == (meta.uid, meta.gid));
+        if let Some(left_out) = preserve.filter(|_| !has_owner || !entry.xattrs.is_empty()) {
+            let file = open_to_describe(dir, name)?;
+            if !has_owner {
+                return attributes(&file, entry, preserve);
+            }
+            left_out.xattrs(&file, entry)?;
+        }
+        if meta.mode != entry.mode { dir.chmod(name, entry.mode) } else { Ok(()) }
     }
 
     /// Makes ready to receive a file; gives the chunks that an earlier run left.

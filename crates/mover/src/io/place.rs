@@ -9,6 +9,7 @@ use proto::RelPath;
 use sys::file::{Dir, Lock, LockMode, Meta, OpenFlags, lock, syncfs};
 
 use super::decide::remove_if_there;
+use super::describe::LeftOut;
 use super::journal::JournalFile;
 use super::target::{TEMP_PREFIX, Target};
 
@@ -61,6 +62,8 @@ pub struct Place {
     dirs: Mutex<Dirs>,
     /// Other file systems that are mounted beneath it, by device: the first directory that was met there.
     mounts: Mutex<BTreeMap<u64, RelPath>>,
+    /// What cannot be set there.
+    pub left_out: LeftOut,
     locks: Option<Locks>,
 }
 
@@ -97,7 +100,14 @@ impl Place {
     /// When the directory cannot be looked at.
     pub fn look(root: Dir) -> Result<Place, PlaceError> {
         let meta = os(root.stat(b""), || "looking at the destination".to_owned())?;
-        Ok(Place { root, dev: meta.dev, dirs: Mutex::default(), mounts: Mutex::default(), locks: None })
+        Ok(Place {
+            root,
+            dev: meta.dev,
+            dirs: Mutex::default(),
+            mounts: Mutex::default(),
+            left_out: LeftOut::default(),
+            locks: None,
+        })
     }
 
     /// Locks a directory and opens its journal. `label` names it for messages, `holder` names us for others.
@@ -149,6 +159,12 @@ impl Place {
         if dev != self.dev {
             self.mounts.lock().expect("no panic under the lock").entry(dev).or_insert_with(|| path.clone());
         }
+    }
+
+    /// Where owners and extended attributes that cannot be set are gathered, if they are to be set at all.
+    #[must_use]
+    pub fn preserves(&self, all: bool) -> Option<&LeftOut> {
+        all.then_some(&self.left_out)
     }
 
     /// Makes durable all that was done in it, on all its file systems.

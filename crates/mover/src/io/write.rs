@@ -12,16 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crossbeam_channel::TryRecvError;
+use proto::EntryKind;
 use proto::record::Kind;
-use proto::{Entry, EntryKind};
-use sys::file::{
-    Advice, Cache, Flush, OpenFlags, Owner, Times, fadvise, fchmod, fchown, futimens, set_xattr, sync_file_range,
-    truncate, write_all_at,
-};
+use sys::file::{Advice, Cache, Flush, OpenFlags, fadvise, sync_file_range, truncate, write_all_at};
 use sys::ring::Ring;
 use tokio::sync::mpsc;
 
 use super::arrivals::{Arrivals, Feed};
+use super::describe::attributes;
 use super::place::Place;
 use super::target::{BigFile, Target, Targets};
 use super::trial::{Way, WriteTrial};
@@ -152,46 +150,11 @@ fn write_small(shared: &Shared, target: &Target, frame: &Frame, parts: &[Part]) 
     if end != size {
         truncate(&file, size)?;
     }
-    attributes(&file, &target.entry, shared.preserve_all)?;
+    attributes(&file, &target.entry, shared.place.preserves(shared.preserve_all))?;
     if target.is_dead() {
         let _ = dir.unlink(&target.temp);
     }
     Ok(())
-}
-
-/// Sets what an entry says of a file that is open for writing; the time last, for all else changes it.
-///
-/// # Errors
-/// What the file system says of mode and time; owners and attributes only when the caller may set them.
-pub fn attributes(file: &OwnedFd, entry: &Entry, preserve_all: bool) -> io::Result<()> {
-    if preserve_all {
-        if let Some((uid, gid)) = entry.owner {
-            allowed(fchown(file, Owner { uid: Some(uid), gid: Some(gid) }))?;
-        }
-        for (name, value) in &entry.xattrs {
-            allowed(set_xattr(file, name, value)).map_err(|error| no_room(name, &error))?;
-        }
-    }
-    // Creation leaves out what the umask or an access list of the directory takes away, and bits beyond the nine; a change
-    // of owner takes those away too.
-    fchmod(file, entry.mode)?;
-    futimens(file, Times::mtime(super::nanoseconds(entry.mtime)))
-}
-
-/// An attribute that does not fit is the trouble of one file, not of the disk: file systems have their own limits (ext4: one block).
-fn no_room(name: &[u8], error: &io::Error) -> io::Error {
-    io::Error::other(format!("extended attribute {}: {error}", name.escape_ascii()))
-}
-
-/// What an unprivileged user may not set, or this file system does not know, is left out.
-fn allowed(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(e) if matches!(e.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::Unsupported) => {
-            tracing::debug!(error = %e, "an attribute was left out");
-            Ok(())
-        }
-        other => other,
-    }
 }
 
 struct InFlight {

@@ -187,6 +187,10 @@ impl Session {
                     for (index, outcome) in done {
                         self.finished(*index, outcome).await;
                     }
+                    // The source ends with the last of them, and would not hear it after.
+                    if self.machine.is_done() {
+                        self.tell_left_out().await;
+                    }
                 }
                 _ => {}
             }
@@ -415,14 +419,25 @@ impl Session {
                 }
             }
             CommitEvent::Fatal(why) => return Err(SessionError::Fatal(why)),
-            CommitEvent::Warning(text) => {
-                if !self.context.driver {
-                    self.wire.link.send(Control::Destination(ToSource::Warning(text.clone()))).await;
-                }
-                self.tell(Event::Warning { text }).await;
-            }
+            CommitEvent::Warning(text) => self.warn(text).await,
         }
         Ok(())
+    }
+
+    /// Tells the user, wherever the command runs.
+    async fn warn(&self, text: String) {
+        if !self.context.driver {
+            self.wire.link.send(Control::Destination(ToSource::Warning(text.clone()))).await;
+        }
+        self.tell(Event::Warning { text }).await;
+    }
+
+    async fn tell_left_out(&self) {
+        let is_root = sys::process::euid() == 0;
+        let lines = self.place.as_ref().map(|place| place.left_out.tell(is_root));
+        for text in lines.into_iter().flatten() {
+            self.warn(text).await;
+        }
     }
 
     /// A file or directory is in place, or will not be.

@@ -320,6 +320,30 @@ fn links_to_failed_files_fail_even_when_they_are_forgotten() {
     assert_eq!(dest.outstanding(), 1, "what is not remembered is not trusted");
 }
 
+#[test]
+fn links_to_what_a_dry_run_would_replace_would_be_made() {
+    let mut dest = Destination::new(Config { dry_run: true, ..config() });
+    let link = |target: &str| {
+        entry_of(RelPath::new("link").unwrap(), EntryKind::HardLink { target: RelPath::new(target).unwrap() })
+    };
+    page(&mut dest, vec![file("new", 0), link("new"), file("same", 0), link("same")]).unwrap();
+    dest.handle_decision(0, Decision::Settled(Outcome::Would));
+    dest.handle_decision(2, Decision::Settled(Outcome::Equal));
+    page(&mut dest, vec![link("new")]).unwrap();
+    // Only the link to what stays has to be looked at.
+    assert_eq!(dest.outstanding(), 1);
+    dest.handle_decision(3, Decision::Settled(Outcome::Equal));
+    let mut told = Vec::new();
+    while let Some(message) = dest.poll_message() {
+        if let ToSource::Done(done) = message {
+            told.extend(done);
+        }
+    }
+    told.sort_by_key(|(index, _)| *index);
+    use Outcome::{Equal, Would};
+    assert_eq!(told, [(0, Would), (1, Would), (2, Equal), (3, Equal), (4, Would)]);
+}
+
 /// A file that is asked for, with its first chunk landed.
 fn receiving(size: u64) -> Destination {
     let mut dest = Destination::new(config());

@@ -13,7 +13,7 @@ use crate::connect::{Session, reach};
 use crate::control::retry::{Limits, Next, Retry};
 use crate::ends::{Sources, driven_sources, driven_target};
 use crate::event::{Event, Started, Summary};
-use crate::frame::chunk_max;
+use crate::frame::{PIPE_SHARE, chunk_max};
 use crate::hook::{self, Programs};
 use crate::io::output::REORDER_CHUNKS;
 use crate::link::LinkError;
@@ -317,7 +317,8 @@ async fn begin(
     (direction, work, names): (Direction, Work, &[RelPath]),
     driver: &Driver,
 ) -> Result<Session, SessionError> {
-    let settings = bounded(&request.settings, &request.limits);
+    let is_piped = matches!(request.source, Place::Pipe) || matches!(request.destination, Place::Pipe);
+    let settings = bounded(&request.settings, &request.limits, is_piped);
     let open = async {
         let connected = reach(remote, &settings, &request.limits).await?;
         let open = Open { job: driver.job, direction, work, settings: settings.clone(), names: 0 };
@@ -331,9 +332,10 @@ async fn begin(
 }
 
 /// The settings with a bound on streams that the other end can count with, and chunks that this end has memory for.
-pub(crate) fn bounded(settings: &Settings, limits: &crate::request::Limits) -> Settings {
+pub(crate) fn bounded(settings: &Settings, limits: &crate::request::Limits, is_piped: bool) -> Settings {
     let streams_max = if settings.streams_max == 0 { limits.streams_auto.max(1) } else { settings.streams_max };
-    let chunk_size = settings.chunk_size.min(chunk_max(limits.memory.get() / BUFFER_SHARE));
+    let share = if is_piped { BUFFER_SHARE * PIPE_SHARE } else { BUFFER_SHARE };
+    let chunk_size = settings.chunk_size.min(chunk_max(limits.memory.get() / share));
     Settings { streams_max, chunk_size, ..settings.clone() }
 }
 
@@ -437,9 +439,25 @@ mod tests {
         let asked = |streams_max, streams_auto| {
             let settings = Settings { streams_max, ..crate::net::open::plain_settings() };
             let limits = crate::request::Limits { streams_auto, ..Default::default() };
-            bounded(&settings, &limits).streams_max
+            bounded(&settings, &limits, false).streams_max
         };
         assert_eq!(crate::request::Limits::default().streams_auto, crate::request::STREAMS_AUTO_MAX);
         assert_eq!([asked(0, 16), asked(0, 5), asked(0, 0), asked(128, 5)], [16, 5, 1, 128]);
+    }
+
+    #[test]
+    fn what_a_pipe_keeps_fits_too() {
+        let chunk = |is_piped, memory| {
+            let limits = crate::request::Limits { memory: units::Bytes::new(memory), ..Default::default() };
+            let settings = Settings { chunk_size: 4 << 20, ..crate::net::open::plain_settings() };
+            u64::from(bounded(&settings, &limits, is_piped).chunk_size)
+        };
+        for memory in [64 << 20, 512 << 20] {
+            let [plain, piped] = [false, true].map(|is_piped| chunk(is_piped, memory));
+            assert!(plain * crate::frame::FRAMES_MIN <= memory / BUFFER_SHARE);
+            let kept = proto::source::STREAM_PARCELS_MAX.max(u64::from(REORDER_CHUNKS));
+            assert!(piped * (crate::frame::FRAMES_MIN + kept) <= memory / BUFFER_SHARE);
+            assert!(piped * 2 * u64::from(REORDER_CHUNKS) <= memory / BUFFER_SHARE);
+        }
     }
 }

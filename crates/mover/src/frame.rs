@@ -54,6 +54,9 @@ pub fn frames(memory_bytes: u64, chunk_size: u32) -> usize {
     (memory_bytes / u64::from(chunk_size)).clamp(FRAMES_MIN, FRAMES_MAX) as usize
 }
 
+/// A session with a pipe has this many times the chunks: what was read cannot be read again, and what comes early has to wait.
+pub const PIPE_SHARE: u64 = 4;
+
 /// The largest chunk, a power of two, of which [`FRAMES_MIN`] fit into so many bytes; never less than the smallest there is.
 #[must_use]
 pub fn chunk_max(memory_bytes: u64) -> u32 {

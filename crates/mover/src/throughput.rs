@@ -135,7 +135,7 @@ async fn one_way(
         return Measured::failed(SessionError::Os { doing: "getting random bytes".to_owned(), error });
     }
     let open = async {
-        let settings = bounded(&request.settings, &request.limits);
+        let settings = bounded(&request.settings, &request.limits, false);
         let connected = reach(&request.remote, &settings, &request.limits).await?;
         let work = Work::Memory { duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX) };
         connected.open(Open { job, direction, work, settings, names: 0 }, &[]).await

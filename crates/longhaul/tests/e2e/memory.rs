@@ -1,6 +1,7 @@
 //! Memory does not grow with the dataset: not with the number of files, and not with the size of one.
 
 use std::fs::{self, File};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -88,6 +89,30 @@ fn huge_file(size: u64) {
             assert_eq!(&data, b"data!");
         }
     }
+}
+
+/// What a pipe keeps, to send it again or because it came early, is of the memory that the end was given too.
+#[test]
+fn a_pipe_takes_no_more_memory_than_asked() {
+    const MEMORY: u64 = 96 << 20;
+    let world = World::new();
+    let long = world.write("rw/long", 256 << 20);
+    let report = world.path("report.json");
+    let peak = |end: &str| {
+        let report: Value = serde_json::from_slice(&fs::read(&report).expect("it was written")).expect("it is JSON");
+        report["summary"]["peak_rss_bytes"][end].as_u64().expect("both ends tell")
+    };
+    let run = |from: &std::ffi::OsStr, to: &std::ffi::OsStr, input, output| {
+        let mut command = world.command("copy", "--quiet --memory 96MiB --protect clear");
+        command.args(["--fingerprint", world.fingerprint(), "--report"]).arg(&report).args([from, to]);
+        world.spawn_with(&mut command, input, Some(output)).end().expect_code(0);
+    };
+    run("-".as_ref(), &world.there("rw/in"), File::open(&long).unwrap().into(), Stdio::null());
+    let source = peak("source");
+    run(&world.there("rw/in"), "-".as_ref(), Stdio::null(), Stdio::null());
+    let destination = peak("destination");
+    eprintln!("at most {} MiB of input, {} MiB of output", source >> 20, destination >> 20);
+    assert!(source.max(destination) < MEMORY, "{source} {destination}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use proto::control::{Bye, Control, CopyOptions, DigestKind, Outcome, ToDestination, ToSource};
 use proto::limits::ARRIVED_PARCELS_MAX;
-use proto::source::{Finished, Job, Source};
+use proto::source::{Finished, Job, STREAM_PARCELS_MAX, Source};
 use proto::{Entry, EntryKind, RelPath};
 use sys::file::Dir;
 use tokio::sync::mpsc;
@@ -89,7 +89,9 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         Err(error) => return (Err(SessionError::Fatal(error.to_string())), end),
     };
     let chunk_size = context.settings.chunk_size;
-    let frames = frames(context.memory_bytes, chunk_size);
+    // What an input keeps beside the frames.
+    let kept = if matches!(from, From::Input(_)) { STREAM_PARCELS_MAX * u64::from(chunk_size) } else { 0 };
+    let frames = frames(context.memory_bytes.saturating_sub(kept), chunk_size);
     let pool = match Pool::new(frames, chunk_size as usize, Vec::new(), context.placement.clone()) {
         Ok(pool) => pool,
         Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),

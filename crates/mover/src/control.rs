@@ -10,6 +10,7 @@
 //! | [`buffers`] | the size of a stream's send buffer | when a stream opens, when its path is known better |
 //! | [`congestion`] | whether losses are the path's own, and another congestion control better | five times a second |
 //! | [`stall`] | which streams are on a dead path | five times a second |
+//! | [`tail`] | which streams hold up the end | five times a second |
 //! | [`retry`] | whether and when to connect again | after a lost connection |
 //!
 //! ```text
@@ -30,4 +31,5 @@ pub mod pace;
 pub mod polite;
 pub mod retry;
 pub mod stall;
+pub mod tail;
 pub mod tuner;

@@ -47,6 +47,8 @@ pub enum NetEvent {
         parcel: u64,
         /// Number of the stream.
         stream: u16,
+        /// Its payload, bytes.
+        bytes: u64,
     },
     /// A parcel arrived corrupt (clear protection).
     Corrupt {

@@ -571,6 +571,13 @@ impl Source {
         }
     }
 
+    /// True when the whole manifest is known and all there is to be sent of it, as far as it was asked for, is on streams. Looks at every
+    /// parcel that has not landed.
+    #[must_use]
+    pub fn is_sent(&self) -> bool {
+        self.scan_done && self.parcels.values().all(|parcel| parcel.stream.is_some())
+    }
+
     /// Parcels that are read or sent and have not landed.
     #[must_use]
     pub fn unlanded(&self) -> usize {

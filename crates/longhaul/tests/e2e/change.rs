@@ -9,6 +9,9 @@ use crate::tree::assert_same;
 use crate::world::{World, wait_for};
 use crate::{SLOW_LENGTH, SLOW_RATE};
 
+/// With so few buffers the end of a file has not been read when half of it has arrived.
+const FEW_BUFFERS: &str = "--memory 16MiB --chunk-size 1MiB";
+
 /// Writes one byte, which no size tells.
 fn touch(path: &Path, byte: u8) {
     OpenOptions::new().write(true).open(path).unwrap().write_all_at(&[byte], 12345).unwrap();
@@ -18,8 +21,7 @@ fn touch(path: &Path, byte: u8) {
 fn a_file_that_changes_while_it_is_read_starts_again() {
     let world = World::new();
     let file = world.write("source/file", SLOW_LENGTH);
-    // With so few buffers the end of it has not been read when half has arrived.
-    let options = format!("{SLOW_RATE} --memory 16MiB --chunk-size 1MiB");
+    let options = format!("{SLOW_RATE} {FEW_BUFFERS}");
     let mut copy = world.start(world.copy_command(&options, &world.here("source/"), &world.there("rw/tree")));
     copy.wait_for_progress();
     touch(&file, 1);
@@ -34,7 +36,8 @@ fn a_file_that_never_stays_the_same_is_given_up_and_the_others_arrive() {
     let world = World::new();
     let file = world.write("source/file", SLOW_LENGTH);
     world.write("source/other", 1000);
-    let mut copy = world.start(world.copy_command(SLOW_RATE, &world.here("source/"), &world.there("rw/tree")));
+    let options = format!("{SLOW_RATE} {FEW_BUFFERS}");
+    let mut copy = world.start(world.copy_command(&options, &world.here("source/"), &world.there("rw/tree")));
     let mut byte = 0u8;
     wait_for("the file to be given up", || {
         byte = byte.wrapping_add(1);

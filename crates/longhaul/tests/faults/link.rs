@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, SLOW_BYTES, SLOW_PAUSE};
 use crate::tree::{assert_same, left_behind};
 use crate::world::{World, events};
 
@@ -56,6 +56,25 @@ fn a_link_that_is_lost_briefly_costs_no_session() {
     assert_eq!(started, 1, "{}", ended.out);
     assert_same(&world.path("source"), &world.path("rw/tree"));
     assert!(left_behind(&world.path("rw")).is_empty());
+}
+
+#[test]
+fn a_slow_stream_does_not_hold_up_the_end() {
+    let (world, wire) = world();
+    let to = world.there_by(&wire.address(), "rw/tree");
+    wire.slow_next();
+    let copy = world.start(world.copy_command("--streams 4 --protect clear", &world.here("source/"), &to));
+    let summary = copy.end().expect_code(0).summary();
+    assert!(wire.is_slow(), "one was");
+    assert_same(&world.path("source"), &world.path("rw/tree"));
+    // A parcel on it would take half a minute; some of it has gone by the time that it is left.
+    let parcel = SLOW_PAUSE * u32::try_from((4 << 20) / SLOW_BYTES).expect("it fits");
+    let took = Duration::from_secs_f64(summary["seconds"].as_f64().expect("a number"));
+    assert!(took < parcel / 3, "{summary}");
+    // It was given up of our own accord, and costs what was on its way.
+    assert_eq!(summary["streams_lost"], 0, "{summary}");
+    let sent = summary["bytes_sent"].as_u64().expect("a number");
+    assert!(sent < LENGTH as u64 + (12 << 20), "{summary}");
 }
 
 #[test]

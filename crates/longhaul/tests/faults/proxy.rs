@@ -13,6 +13,9 @@ use crate::Draw;
 const LOOK: Duration = Duration::from_millis(10);
 /// Bytes carried at a time.
 const PART: usize = 64 << 10;
+/// What a slow stream carries at a time, and how long it rests then.
+pub(crate) const SLOW_BYTES: usize = 16 << 10;
+pub(crate) const SLOW_PAUSE: Duration = Duration::from_millis(125);
 /// Bytes before the first record of a data stream: from who connects (hello and finish), and from who accepts.
 const HELLO: u64 = 72 + 32;
 const REPLY: u64 = 52;
@@ -33,6 +36,8 @@ struct Shared {
     damage: Damage,
     bits_left: AtomicU32,
     stalled: AtomicBool,
+    /// The next data stream is slow.
+    slow_next: AtomicBool,
     down: AtomicBool,
     over: AtomicBool,
     pairs: Mutex<Vec<Weak<Pair>>>,
@@ -67,6 +72,7 @@ impl Proxy {
             damage,
             bits_left: damage.bits.into(),
             stalled: false.into(),
+            slow_next: false.into(),
             down: false.into(),
             over: false.into(),
             pairs: Mutex::default(),
@@ -101,6 +107,16 @@ impl Proxy {
     /// Nothing arrives any more, and nobody is told; or it goes on.
     pub(crate) fn stall(&self, stalled: bool) {
         self.shared.stalled.store(stalled, Ordering::Relaxed);
+    }
+
+    /// The next data stream that is opened carries [`SLOW_BYTES`] at a time, with [`SLOW_PAUSE`] between, from who opened it.
+    pub(crate) fn slow_next(&self) {
+        self.shared.slow_next.store(true, Ordering::Relaxed);
+    }
+
+    /// Was a data stream opened since [`Proxy::slow_next`]?
+    pub(crate) fn is_slow(&self) -> bool {
+        !self.shared.slow_next.load(Ordering::Relaxed)
     }
 
     /// Every connection ends and none is to be had; or they are again.
@@ -157,6 +173,13 @@ fn connect(near: TcpStream, shared: &Arc<Shared>, number: u64) {
         return;
     }
     let is_data = first == *b"L";
+    let is_slow = is_data && shared.slow_next.swap(false, Ordering::Relaxed);
+    if is_slow {
+        // What waits in buffers of the wire would look as if it had arrived.
+        for socket in [&near, &far] {
+            sys::socket::set_receive_buffer(socket, SLOW_BYTES).expect("a socket can be set");
+        }
+    }
     let pair = Arc::new(Pair { near, far });
     shared.pairs.lock().expect("no panic under the lock").push(Arc::downgrade(&pair));
     for (outward, begin) in [(true, HELLO), (false, REPLY)] {
@@ -165,7 +188,8 @@ fn connect(near: TcpStream, shared: &Arc<Shared>, number: u64) {
         std::thread::spawn(move || {
             let (from, to) = if outward { (&pair.near, &pair.far) } else { (&pair.far, &pair.near) };
             let flips = draw.map(|draw| Flips::new(draw, begin, &shared));
-            if carry(from, to, &shared, flips).is_err() {
+            let pause = if is_slow && outward { SLOW_PAUSE } else { Duration::ZERO };
+            if carry(from, to, &shared, flips, pause).is_err() {
                 pair.cut();
             }
         });
@@ -199,8 +223,14 @@ impl Flips {
     }
 }
 
-fn carry(mut from: &TcpStream, mut to: &TcpStream, shared: &Shared, mut flips: Option<Flips>) -> std::io::Result<()> {
-    let mut part = vec![0; PART];
+fn carry(
+    mut from: &TcpStream,
+    mut to: &TcpStream,
+    shared: &Shared,
+    mut flips: Option<Flips>,
+    pause: Duration,
+) -> std::io::Result<()> {
+    let mut part = vec![0; if pause.is_zero() { PART } else { SLOW_BYTES }];
     loop {
         let length = from.read(&mut part)?;
         while shared.stalled.load(Ordering::Relaxed) {
@@ -213,5 +243,6 @@ fn carry(mut from: &TcpStream, mut to: &TcpStream, shared: &Shared, mut flips: O
             flips.damage(&mut part[..length], &shared.bits_left);
         }
         to.write_all(&part[..length])?;
+        sleep(pause);
     }
 }

@@ -8,7 +8,7 @@ mod stream;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -53,6 +53,18 @@ pub struct Shared {
     pub events: mpsc::Sender<NetEvent>,
     /// No more parcels will come: streams end when the queue is empty.
     pub finish: AtomicBool,
+    /// The one stream that takes parcels, by its number; [`ANY`] for whichever is free first.
+    pub only: AtomicU32,
+}
+
+/// No stream's number.
+pub const ANY: u32 = u32::MAX;
+
+impl Shared {
+    fn may_take(&self, stream: u16) -> bool {
+        let only = self.only.load(Ordering::Relaxed);
+        only == ANY || only == u32::from(stream) || self.finish.load(Ordering::Relaxed)
+    }
 }
 
 enum Command {

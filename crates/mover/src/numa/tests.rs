@@ -127,6 +127,7 @@ fn network_threads_run_and_frames_lie_where_the_session_is_placed() {
             protection: Protection::Clear,
             events: events.clone(),
             finish: AtomicBool::new(false),
+            only: std::sync::atomic::AtomicU32::new(sender::ANY),
         };
         let _sends = sender::SendThread::start(&format!("placed-send-{cpu}"), Arc::new(shared)).unwrap();
         expect_bound(&format!("placed-send-{cpu}"), cpu);

@@ -1,7 +1,7 @@
 //! The sending half of a session's byte path: threads, streams, set point.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -18,9 +18,10 @@ use crate::control::congestion::{self, Losses};
 use crate::control::pace::{Pacer, Reading};
 use crate::control::polite::{self, Polite};
 use crate::control::stall::{Look, Watch};
+use crate::control::tail::{self, Tail};
 use crate::frame::{Frame, Pool};
 use crate::net::gate::Gate;
-use crate::net::sender::{Refill, SendThread, Shared};
+use crate::net::sender::{ANY, Refill, SendThread, Shared};
 use crate::net::test_data::TestData;
 use crate::net::tune::{self, Choice};
 use crate::net::{NetEvent, NetStats, Opened};
@@ -32,6 +33,9 @@ const PACE: Duration = Duration::from_millis(50);
 
 /// Between two looks at which streams get on.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// Parcels that one stream is given alone at the end of a copy.
+const TAIL_PARCELS_MAX: usize = 4;
 
 /// Threads, streams and set point of a sending end.
 pub struct Sending {
@@ -53,6 +57,7 @@ pub struct Sending {
     polite: Option<Polite>,
     polite_at: Instant,
     watch: Watch,
+    tail: Tail,
     watched_at: Instant,
     begin: Instant,
     /// Congestion control by name, if one was named.
@@ -101,6 +106,7 @@ impl Sending {
             protection: context.settings.protection,
             events: tell,
             finish: AtomicBool::new(false),
+            only: AtomicU32::new(ANY),
         });
         let auto = Auto::new(context);
         let ways = std::mem::replace(&mut context.ways, Ways::nowhere());
@@ -130,6 +136,7 @@ impl Sending {
             polite,
             polite_at: begin,
             watch: Watch::default(),
+            tail: Tail::default(),
             watched_at: begin,
             begin,
             congestion: context.settings.congestion.clone(),
@@ -276,11 +283,12 @@ impl Sending {
         if self.polite.is_some() { polite::LOOK } else { TICK }
     }
 
-    /// Looks after streams and pacing. Gives the streams that are given up: the other end cannot see that.
+    /// Looks after streams and pacing. Gives the streams that are given up: the other end cannot see that. `is_last` says that all
+    /// parcels there are, are on streams.
     ///
     /// # Errors
     /// When no stream can be opened.
-    pub fn tick(&mut self, now: Instant, wire: &Wire) -> Result<Vec<u16>, SessionError> {
+    pub fn tick(&mut self, now: Instant, wire: &Wire, is_last: bool) -> Result<Vec<u16>, SessionError> {
         self.streams.maintain(now, wire.link.is_heard(now))?;
         let behind = self.streams.left_for();
         self.leave(&behind);
@@ -289,6 +297,7 @@ impl Sending {
         if now.duration_since(self.watched_at) >= LOOK {
             self.watched_at = now;
             given_up.extend(self.watch(now, wire.link.works(now)));
+            given_up.extend(self.hasten(is_last));
         }
         self.pace(now);
         Ok(given_up)
@@ -343,6 +352,29 @@ impl Sending {
             self.threads.iter().for_each(|t| t.end(id));
         }
         given_up
+    }
+
+    /// Gives up streams that hold up the end.
+    fn hasten(&mut self, is_last: bool) -> Vec<u16> {
+        let look = |(id, live): (u16, &super::streams::Live)| {
+            let info = sys::socket::tcp_info(live.socket.as_fd()).ok()?;
+            let rtt = Duration::from_micros(u64::from(info.rtt_us));
+            let (acked, delivery_rate) = (info.bytes_acked, info.delivery_rate);
+            Some((id, tail::Look { acked, taken: live.taken, delivery_rate, rtt }))
+        };
+        let looks: Vec<_> = self.streams.live().filter_map(look).collect();
+        let mut slow = self.tail.look(self.begin.elapsed(), &looks, is_last);
+        slow.retain(|id| self.streams.leave_slow(*id));
+        for &id in &slow {
+            tracing::debug!(stream = id, "holds up the end; what it carries goes over another");
+            self.threads.iter().for_each(|t| t.abandon(id));
+        }
+        // If there is more to take after all, all shall.
+        let only = self.tail.only().filter(|_| self.ready.len() <= TAIL_PARCELS_MAX).map_or(ANY, u32::from);
+        if self.shared.only.swap(only, Ordering::Relaxed) != only {
+            self.threads.iter().for_each(SendThread::wake);
+        }
+        slow
     }
 
     fn infos(&self) -> impl Iterator<Item = (u16, TcpInfo)> {

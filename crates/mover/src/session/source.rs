@@ -508,7 +508,10 @@ impl Session {
 
     fn network(&mut self, event: NetEvent) {
         match event {
-            NetEvent::Sending { parcel, stream } => self.machine.handle_sent(parcel, stream),
+            NetEvent::Sending { parcel, stream, bytes } => {
+                self.sending.streams.took(stream, bytes);
+                self.machine.handle_sent(parcel, stream);
+            }
             NetEvent::Closed { id, why, .. } => {
                 // A destination that has everything closes its end; that loses nothing.
                 let why = why.filter(|_| !self.machine.is_done());
@@ -566,7 +569,8 @@ impl Session {
     async fn tick(&mut self) -> Result<(), SessionError> {
         let now = Instant::now();
         self.wire.tick(now).await?;
-        for id in self.sending.tick(now, &self.wire)? {
+        let is_last = self.machine.is_sent();
+        for id in self.sending.tick(now, &self.wire, is_last)? {
             self.endings.given_up(id, now);
             self.wire.link.send(Control::StreamLost(id)).await;
         }

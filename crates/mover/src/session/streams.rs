@@ -72,6 +72,8 @@ pub struct Live {
     stalled: bool,
     /// It goes over a path that works and is to be left, as soon as there is a stream over another.
     leaving: bool,
+    /// Payload of the parcels that it took, bytes.
+    pub taken: u64,
 }
 
 impl Live {
@@ -235,7 +237,8 @@ impl Streams {
 
     fn enter(&mut self, opened: Opened, way: Option<usize>) -> Opened {
         let info = sys::socket::tcp_info(opened.socket.as_fd()).unwrap_or_default();
-        let live = Live { socket: opened.socket.clone(), before: info, info, way, stalled: false, leaving: false };
+        let live =
+            Live { socket: opened.socket.clone(), before: info, info, way, stalled: false, leaving: false, taken: 0 };
         self.live.insert(opened.id, live);
         opened
     }
@@ -339,6 +342,22 @@ impl Streams {
         let Some(live) = self.live.get_mut(&id).filter(|live| !live.stalled) else { return false };
         live.stalled = true;
         true
+    }
+
+    /// A stream took a parcel with so many bytes.
+    pub fn took(&mut self, id: u16, bytes: u64) {
+        if let Some(live) = self.live.get_mut(&id) {
+            live.taken += bytes;
+        }
+    }
+
+    /// A stream over a path that works is given up for others, which are faster; false if it was given up before.
+    pub fn leave_slow(&mut self, id: u16) -> bool {
+        let is_new = self.leave(id);
+        if let Some(live) = self.live.get_mut(&id).filter(|_| is_new) {
+            live.leaving = true;
+        }
+        is_new
     }
 
     /// Streams open.

@@ -228,10 +228,14 @@ impl Stream {
             self.load = Load::Made(test.take());
             return Ok(true);
         }
+        if !shared.may_take(id) {
+            return Err(Turn::Empty);
+        }
         let Ok(frame) = shared.ready.try_recv() else {
             return if finish { Ok(false) } else { Err(Turn::Empty) };
         };
-        if shared.events.blocking_send(NetEvent::Sending { parcel: frame.parcel, stream: id }).is_err() {
+        let bytes = frame.parts.iter().map(|part| u64::from(part.len)).sum();
+        if shared.events.blocking_send(NetEvent::Sending { parcel: frame.parcel, stream: id, bytes }).is_err() {
             shared.pool.give(frame);
             return Err(Turn::Closed(Some(io::Error::other("the session is gone"))));
         }

@@ -1,0 +1,186 @@
+//! Which streams hold up the end of a copy.
+//!
+//! A stream takes whole parcels of megabytes. While there are more of them a slow stream does no harm: it takes fewer. What it
+//! carries when nothing is left to take is waited for, while others that would carry it in a moment have nothing to do: a stream
+//! that has just begun, or has lost much, on a long path takes seconds for one parcel. Such a stream is left, and what it had goes
+//! over the best of those that are done: what MapReduce calls a backup task (Dean and Ghemawat, OSDI 2004, 3.6).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Over how long the rate of a stream is taken; shorter than a round trip of most paths it would be luck.
+const WINDOW: Duration = Duration::from_millis(600);
+/// Streams that are left in one session: all of a usual one, and no endless game.
+const LEFT_MAX: u32 = 16;
+/// To begin anew must promise to be so many times as fast ...
+const GAIN: u32 = 2;
+/// ... and to save this much.
+const SAVES: Duration = Duration::from_millis(300);
+/// How long what was left has a stream of its own to go over; it comes back within a round trip.
+const KEPT: Duration = Duration::from_secs(2);
+
+/// What is known of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// Bytes acknowledged since its begin.
+    pub acked: u64,
+    /// Payload of the parcels that it took since its begin, bytes.
+    pub taken: u64,
+    /// The rate at which the other end got data, as the kernel last measured it, bytes a second.
+    pub delivery_rate: u64,
+    /// Round trip.
+    pub rtt: Duration,
+}
+
+impl Look {
+    /// What of its parcels is not acknowledged. Frames and protection, which are acknowledged too, are too little to matter.
+    fn left(&self) -> u64 {
+        self.taken.saturating_sub(self.acked)
+    }
+}
+
+/// Watches the streams of a session.
+#[derive(Debug, Default)]
+pub struct Tail {
+    /// Where each stream was, at most [`WINDOW`] and a look ago.
+    since: BTreeMap<u16, (Duration, u64)>,
+    left: u32,
+    to: Option<(u16, Duration)>,
+}
+
+impl Tail {
+    /// Looks at all streams at `now`; gives those to be left. `is_last` says that nothing is left to be taken.
+    pub fn look(&mut self, now: Duration, looks: &[(u16, Look)], is_last: bool) -> Vec<u16> {
+        self.since.retain(|id, _| looks.iter().any(|(there, _)| there == id));
+        self.to = self.to.filter(|(to, at)| now.saturating_sub(*at) < KEPT && looks.iter().any(|(id, _)| id == to));
+        let mut slow = Vec::new();
+        for &(id, look) in looks {
+            let (at, acked) = *self.since.entry(id).or_insert((now, look.acked));
+            let span = now.saturating_sub(at);
+            if span < WINDOW {
+                continue;
+            }
+            self.since.insert(id, (now, look.acked));
+            if look.left() > 0 {
+                slow.push((id, look, time(look.left(), per_second(look.acked.saturating_sub(acked), span))));
+            }
+        }
+        if !is_last {
+            return Vec::new();
+        }
+        let idle = looks.iter().filter(|(_, look)| look.left() == 0);
+        let Some(&(to, best)) = idle.max_by_key(|(_, look)| look.delivery_rate) else { return Vec::new() };
+        slow.sort_by_key(|&(_, _, takes)| std::cmp::Reverse(takes));
+        let (mut leave, mut anew) = (Vec::new(), 0);
+        for (id, look, takes) in slow {
+            // Both ends close it, it is read and sent again, and acknowledged.
+            let again = (best.rtt + look.rtt).saturating_mul(2) + time(anew + look.left(), best.delivery_rate);
+            if self.left < LEFT_MAX && takes > (again * GAIN).max(again + SAVES) {
+                anew += look.left();
+                self.left += 1;
+                leave.push(id);
+            }
+        }
+        if !leave.is_empty() {
+            self.to = Some((to, now));
+        }
+        leave
+    }
+
+    /// The one stream that may take parcels for now, if what was left is to go over it.
+    #[must_use]
+    pub fn only(&self) -> Option<u16> {
+        self.to.map(|(id, _)| id)
+    }
+}
+
+fn per_second(bytes: u64, span: Duration) -> u64 {
+    u64::try_from(u128::from(bytes) * 1_000_000_000 / span.as_nanos().max(1)).unwrap_or(u64::MAX)
+}
+
+/// How long so many bytes take; at most an hour.
+fn time(bytes: u64, bytes_per_s: u64) -> Duration {
+    const MOST: u64 = 3_600_000;
+    Duration::from_millis(bytes.saturating_mul(1000).checked_div(bytes_per_s).map_or(MOST, |ms| ms.min(MOST)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+    const MB: u64 = 1_000_000;
+
+    /// A stream over 100 ms with `left` bytes on it, which was last measured at 10 MB/s.
+    fn stream(acked: u64, left: u64) -> Look {
+        Look { acked, taken: acked + left, delivery_rate: 10 * MB, rtt: MS(100) }
+    }
+
+    /// Two looks, 600 ms apart, at a stream that moves so many bytes between them and has as many left; the other is done.
+    fn at_the_end(moves: u64, left: u64, is_last: bool) -> Vec<u16> {
+        let mut tail = Tail::default();
+        assert!(tail.look(MS(0), &[(1, stream(MB, left + moves)), (2, stream(9 * MB, 0))], is_last).is_empty());
+        tail.look(MS(600), &[(1, stream(MB + moves, left)), (2, stream(9 * MB, 0))], is_last)
+    }
+
+    #[test]
+    fn a_slow_stream_is_left_for_one_that_is_done() {
+        // 4 MB at 1 MB/s take 4 s; anew they take 0.4 s and 0.4 s of round trips.
+        assert_eq!(at_the_end(600_000, 4 * MB, true), [1]);
+        assert_eq!(at_the_end(0, 4 * MB, true), [1], "one that does not move at all");
+    }
+
+    #[test]
+    fn what_would_gain_little_stays() {
+        assert!(at_the_end(600_000, 4 * MB, false).is_empty(), "there is more to be sent");
+        assert!(at_the_end(600_000, MB, true).is_empty(), "1 s is less than twice 0.5 s and what it must save");
+        assert!(at_the_end(4_500_000, 9 * MB, true).is_empty(), "1.2 s at 7.5 MB/s, 1.3 s anew");
+    }
+
+    #[test]
+    fn nobody_is_left_when_all_are_busy() {
+        let mut tail = Tail::default();
+        for at in 0..20 {
+            let looks = [(1, stream(at, 4 * MB)), (2, stream(at * MB, 4 * MB))];
+            assert!(tail.look(MS(at * 200), &looks, true).is_empty());
+            assert_eq!(tail.only(), None);
+        }
+    }
+
+    #[test]
+    fn what_was_left_goes_over_the_fastest_for_a_while() {
+        let mut tail = Tail::default();
+        let fast = Look { delivery_rate: 50 * MB, ..stream(9 * MB, 0) };
+        let looks = |acked| [(1, stream(acked, 4 * MB)), (2, stream(9 * MB, 0)), (3, fast)];
+        tail.look(MS(0), &looks(0), true);
+        assert_eq!(tail.look(MS(600), &looks(1000), true), [1]);
+        assert_eq!(tail.only(), Some(3));
+        // It is being read and sent again: something is left to be taken.
+        tail.look(MS(1000), &[(2, stream(9 * MB, 0)), (3, fast)], false);
+        assert_eq!(tail.only(), Some(3));
+        tail.look(MS(2600), &[(2, stream(9 * MB, 0)), (3, fast)], false);
+        assert_eq!(tail.only(), None, "not for ever");
+    }
+
+    #[test]
+    fn a_stream_that_is_gone_takes_nothing() {
+        let mut tail = Tail::default();
+        tail.look(MS(0), &[(1, stream(0, 4 * MB)), (2, stream(9 * MB, 0))], true);
+        assert_eq!(tail.look(MS(600), &[(1, stream(0, 4 * MB)), (2, stream(9 * MB, 0))], true), [1]);
+        tail.look(MS(800), &[(3, stream(0, 0))], false);
+        assert_eq!(tail.only(), None);
+    }
+
+    #[test]
+    fn there_is_an_end_to_it() {
+        let mut tail = Tail::default();
+        let mut left = 0;
+        for at in 0..100 {
+            let id = at as u16;
+            let looks = |acked| [(id, stream(acked, 4 * MB)), (999, stream(9 * MB, 0))];
+            tail.look(MS(at * 2000), &looks(0), true);
+            left += tail.look(MS(at * 2000 + 600), &looks(10), true).len();
+        }
+        assert_eq!(left, LEFT_MAX as usize);
+    }
+}

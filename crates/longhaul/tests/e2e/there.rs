@@ -123,3 +123,27 @@ fn many_big_files_need_few_descriptors() {
     assert_eq!(summary["files_placed"], FILES, "{summary}");
     assert_same(&world.path("source"), &world.path("rw/tree"));
 }
+
+/// Whoever owns a file may set what describes it without being allowed to write it; root would not notice.
+#[test]
+fn equal_files_that_nobody_may_write_are_equal_for_their_owner_too() {
+    use std::os::unix::fs::chown;
+    const NOBODY: u32 = 65534;
+
+    let mut world = World::still();
+    two_trees(&world);
+    let names = ["", "run", "rw", "rw/tree", "rw/tree/same", "rw/tree/big-same", "rw/tree/other", "rw/tree/big-other"];
+    for name in names {
+        if let Err(error) = chown(world.path(name), Some(NOBODY), Some(NOBODY)) {
+            return eprintln!("skipped: only root acts for others ({error})");
+        }
+    }
+    for name in ["source/same", "source/big-same", "rw/tree/same", "rw/tree/big-same"] {
+        fs::set_permissions(world.path(name), fs::Permissions::from_mode(0o444)).unwrap();
+    }
+    world.start_agent_under(&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"], "127.0.0.1:0");
+    let summary =
+        world.copy("--sync --by-checksum", &world.here("source/"), &world.there("rw/tree")).expect_code(0).summary();
+    assert_eq!((&summary["files_skipped"], &summary["files_placed"]), (&2.into(), &2.into()), "{summary}");
+    assert_same(&world.path("source"), &world.path("rw/tree"));
+}

@@ -243,3 +243,29 @@ fn a_finished_copy_needs_no_more_power() {
         disk.remove();
     }
 }
+
+/// What no commit of files makes durable (links, empty directories, what is set of directories) is also on what is mounted beneath.
+#[test]
+fn a_disk_that_is_mounted_beneath_needs_no_more_power_either() {
+    if cannot_run() {
+        return;
+    }
+    let mut world = World::still();
+    make_source(&world);
+    fs::create_dir_all(world.path("beneath/tree")).expect("a directory can be made");
+    fs::rename(world.path("source"), world.path("beneath/tree/disk")).expect("it is ours");
+    let at = world.path("rw/tree/disk");
+    fs::create_dir_all(&at).expect("a directory can be made");
+    let image = formatted(&world.path("run"));
+    for case in 0..cases(2) {
+        let disk = Disk::mount(image.clone(), &at, options(case));
+        fs::remove_dir(at.join("lost+found")).expect("it is empty");
+        world.start_agent_under(&[], "127.0.0.1:0");
+        world.copy("", &world.here("beneath/tree/"), &world.there("rw/tree")).expect_code(0);
+        disk.cut(&mut Draw::new(case));
+        world.kill_agent();
+        let disk = Disk::mount(disk.remove(), &at, options(case));
+        assert_same(&world.path("beneath/tree/disk"), &at);
+        disk.remove();
+    }
+}

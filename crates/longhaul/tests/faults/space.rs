@@ -140,3 +140,42 @@ fn a_small_file_with_a_read_error_is_named() {
 fn a_big_file_with_a_read_error_is_named() {
     read_error(&["LONGHAUL_IO=posix"], "big", "pread64,preadv,?preadv2,read");
 }
+
+/// An ext4 has one block for the attributes of a file: what does not fit is the trouble of that file alone.
+#[test]
+fn an_attribute_too_large_for_the_destination_fails_its_file_only() {
+    if is_missing(&["mkfs.ext4", "losetup", "mount", "umount"], true) {
+        return;
+    }
+    let mut world = World::still();
+    let source = world.path("source");
+    fs::create_dir(&source).unwrap();
+    let _memory = Memory::mount(source.clone(), "size=16m");
+    for (name, length) in [("a", 1000), ("big", 3 << 20), ("marked", 1000), ("marked-big", 3 << 20), ("z", 1000)] {
+        world.write(&format!("source/{name}"), length);
+    }
+    for name in ["marked", "marked-big"] {
+        let file = fs::File::open(source.join(name)).unwrap();
+        if let Err(error) = sys::file::set_xattr(file, b"user.large", &[b'x'; 10_000]) {
+            return eprintln!("skipped: no file system in memory keeps such an attribute here ({error})");
+        }
+    }
+    let image = crate::volatile::formatted(&world.path("run"));
+    let disk = crate::volatile::Disk::mount(image, &world.path("rw"), "data=ordered");
+    world.start_agent_under(&[], "127.0.0.1:0");
+    let ended = world.copy("--preserve all", &world.here("source/"), &world.there("rw/tree")).expect_code(6);
+    let summary = ended.summary();
+    assert_eq!((&summary["files_placed"], &summary["files_failed"]), (&3.into(), &2.into()), "{summary}");
+    for error in summary["errors"].as_array().expect("a list") {
+        let (path, why) = (error["path"].as_str().unwrap(), error["why"].as_str().unwrap());
+        assert!(path.starts_with("marked") && why.contains("extended attribute user.large"), "{error}");
+    }
+    for (name, is_there) in [("a", true), ("big", true), ("marked", false), ("marked-big", false), ("z", true)] {
+        assert_eq!(world.path(&format!("rw/tree/{name}")).exists(), is_there, "{name}");
+    }
+    assert!(left_behind(&world.path("rw")).is_empty(), "{:?}", left_behind(&world.path("rw")));
+    // Without it, it fits.
+    world.copy("--sync", &world.here("source/"), &world.there("rw/tree")).expect_code(0);
+    world.kill_agent();
+    disk.remove();
+}

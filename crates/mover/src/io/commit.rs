@@ -17,6 +17,7 @@ use proto::{ChunkSet, Entry, RelPath};
 use sys::file::{Dir, fchmod, fdatasync, fsync, punch_hole, syncfs, truncate};
 use tokio::sync::mpsc;
 
+use super::decide::remove_if_there;
 use super::delete::Deleter;
 use super::describe::{attributes, open_to_describe};
 use super::epochs::Epochs;
@@ -217,7 +218,8 @@ impl Committer {
             match self.complete(&target, size, &holes) {
                 Ok(()) => files.push((target, size)),
                 Err(error) => {
-                    self.published(index, Outcome::Failed(say(&format!("finishing {}", target.entry.path), &error)))
+                    self.discard(&target);
+                    self.published(index, Outcome::Failed(say(&format!("finishing {}", target.entry.path), &error)));
                 }
             }
         }
@@ -234,6 +236,13 @@ impl Committer {
             self.published(target.index, outcome);
         }
         Ok(())
+    }
+
+    /// Takes away what was received of a file that will not have its name.
+    fn discard(&self, target: &Target) {
+        if let Err(error) = self.place.dir(&target.parent).and_then(|dir| remove_if_there(&dir, &target.temp)) {
+            tracing::debug!(%error, path = %target.entry.path, "removing what was received of a failed file");
+        }
     }
 
     /// Holes, length and attributes of a file that is written.
@@ -290,7 +299,10 @@ impl Committer {
         for (target, _) in files {
             let outcome = match self.rename_one(&target, &mut dirs) {
                 Ok(outcome) => outcome,
-                Err(error) => Outcome::Failed(say(&format!("renaming {}", target.entry.path), &error)),
+                Err(error) => {
+                    self.discard(&target);
+                    Outcome::Failed(say(&format!("renaming {}", target.entry.path), &error))
+                }
             };
             placed.push((target, outcome));
         }
@@ -368,7 +380,7 @@ impl Committer {
             let file = open_to_describe(&dir, name)?;
             fchmod(&file, target.entry.mode)?;
             attributes(&file, &target.entry, self.place.preserves(self.preserve_all))?;
-            super::decide::remove_if_there(&dir, &target.temp)
+            remove_if_there(&dir, &target.temp)
         };
         let outcome = match set() {
             Ok(()) => Outcome::Equal,

@@ -50,11 +50,11 @@ class Arm:
         return sorted({sample.problem for sample in self.samples if sample.problem})
 
 
-def run_rounds(arms, rounds, scenario):
-    """Measures each arm until it has so many rounds; an arm may have some from before."""
+def run_rounds(arms, rounds, scenario, has_enough=lambda arm: False):
+    """Measures each arm until it has so many rounds, or enough; an arm may have some from before."""
     for round_number in range(rounds):
         for arm in turn(arms, round_number, rounds):
-            if arm.is_over_limit or len(arm.valid) > round_number:
+            if arm.is_over_limit or len(arm.valid) > round_number or has_enough(arm):
                 continue
             try:
                 sample = arm.measure(round_number)

@@ -19,11 +19,15 @@ from .measure import copy_over_path, stream_over_path
 from .path import Path
 
 MEMORY, FILE, FILES = "memory", "file", "files"
+_DEFAULTS = tuple(f"longhaul {protection}" for protection in (CLEAR, PRIVATE))
 _CONGESTIONS = ("cubic", "bbr", "reno")
 # Streams: one, what guides for hosts on long paths recommend (4 to 8), and more than that.
 _PEER_STREAMS = (1, 8)
 _HAND_SET = (1, 2, 4, 8, 16)
 _COMPARED = 8
+# What others than the default got of the best in their first round, to be run again: less decides nothing, and a round of the
+# grid takes hours.
+_CONTENDS = 0.75
 
 
 @dataclass
@@ -48,6 +52,11 @@ class CellRun:
         """The fastest arm of a kind: (label, rate in b/s of goodput)."""
         rates = [(arm.rate().median, arm.label) for arm in self.arms if arm.kind == kind and arm.rate()]
         return max(rates, default=(None, None))
+
+    def is_decided(self, arm):
+        """One round of it is enough: it is far behind, and none of those that the targets are about."""
+        best = max((other.rate().median for other in self.arms if other.rate()), default=0)
+        return arm.label not in _DEFAULTS and arm.rate() is not None and arm.rate().median < _CONTENDS * best
 
     def rate_of(self, label):
         return next((arm.rate().median for arm in self.arms if arm.label == label and arm.rate()), None)
@@ -76,8 +85,10 @@ def lacks(run, choice):
     """Whether an arm that is wanted has fewer rounds than are wanted."""
     arms = {arm.label: arm for arm in run.arms}
     wanted = [peer.label for peer, *_ in _CANDIDATES[run.what](choice) if choice.wants(peer) and peer.label not in run.skipped]
-    return any(label not in arms or len(arms[label].valid) < choice.settings.rounds and not arms[label].is_over_limit
-               for label in wanted)
+    def is_short(arm):
+        return len(arm.valid) < choice.settings.rounds and not (arm.is_over_limit or run.is_decided(arm))
+
+    return any(label not in arms or is_short(arms[label]) for label in wanted)
 
 
 def _streams(choice):
@@ -118,7 +129,7 @@ def _rounds(run, bench, choice, measure):
             run.arms.append(arm)
         arm.measure = partial(_measured, measure, peer, job)
         arms.append(arm)
-    run_rounds(arms, choice.settings.rounds, str(run.cell))
+    run_rounds(arms, choice.settings.rounds, str(run.cell), run.is_decided)
 
 
 def _measured(measure, peer, job, round_number):

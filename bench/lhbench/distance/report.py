@@ -54,9 +54,9 @@ def _arm_json(arm):
 def _cell(run):
     steady = run.what == MEMORY
     lines = [f"## {run.what}: {run.cell}", ""]
-    lines += ["| arm | data | Mb/s | min..max | of the path |" + (" steady |" if steady else "")
+    lines += ["| arm | data | rounds | Mb/s | min..max | of the path |" + (" steady |" if steady else "")
               + " sent × needed | CPU s/GB |",
-              "|---|---|---:|---:|---:|" + ("---:|" if steady else "") + "---:|---:|"]
+              "|---|---|---:|---:|---:|---:|" + ("---:|" if steady else "") + "---:|---:|"]
     for arm in sorted(run.arms, key=lambda arm: -(arm.rate().median if arm.rate() else 0)):
         lines.append(_row(run, arm, steady))
     notes = [run.failure] if run.failure else []
@@ -74,7 +74,7 @@ def _where(machine):
 
 def _row(run, arm, steady):
     rate, cpu = arm.rate(), arm.cpu()
-    cells = [arm.label, arm.protection]
+    cells = [arm.label, arm.protection, str(len(arm.valid))]
     if rate is None:
         cells += [NOTHING] * (5 + steady)
     else:
@@ -103,5 +103,6 @@ _METHOD = [
     "Copies: the data divided by the wall clock of the client from start to exit; a peer is followed by `sync -f`. Congestion control "
     "is what the kernel and the program choose. Every copy is compared with its source, by SHA-256.",
     "`sent × needed` is what entered the link, headers and what was lost or sent again included, over the data.",
-    "The arms of a cell take turns over one twin. A cell in which the emulator was late (p99 of a run above 1 ms) says so.",
+    "The arms of a cell take turns over one twin. An arm that got less than three quarters of the best in its first round has that one "
+    "round, but for Longhaul by itself. A cell in which the emulator was late (p99 of a run above 1 ms) says so.",
 ]

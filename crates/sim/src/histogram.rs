@@ -4,6 +4,8 @@
 /// 1/64 = 1.6 %.
 const PER_OCTAVE_BITS: u32 = 5;
 const PER_OCTAVE: u64 = 1 << PER_OCTAVE_BITS;
+/// The same of [`Histogram::coarse`].
+const PER_OCTAVE_COARSE_BITS: u32 = 3;
 const BUCKETS: usize = ((64 - PER_OCTAVE_BITS + 1) as usize) << PER_OCTAVE_BITS;
 
 /// A log-linear histogram of `u64` (as HdrHistogram): exact below 32, within 1.6 % above, 15 KiB whatever comes.
@@ -56,6 +58,22 @@ impl Histogram {
         self.buckets[bucket_of(value) + 1..].iter().sum()
     }
 
+    /// What was counted, to be told elsewhere: least value and count of each bucket that has any, in order. These buckets are
+    /// wider, eight in a power of two (see [`width`]), so that there are few.
+    #[must_use]
+    pub fn coarse(&self) -> Vec<(u64, u64)> {
+        let mut buckets: Vec<(u64, u64)> = Vec::new();
+        for (bucket, times) in self.buckets.iter().enumerate().filter(|(_, times)| **times > 0) {
+            let least = least_of(bucket);
+            let least = least - least % width(least);
+            match buckets.last_mut() {
+                Some((last, count)) if *last == least => *count += times,
+                _ => buckets.push((least, *times)),
+            }
+        }
+        buckets
+    }
+
     /// The greatest value, exact; 0 if there is none.
     #[must_use]
     pub fn max(&self) -> u64 {
@@ -95,6 +113,15 @@ impl Default for Histogram {
     }
 }
 
+/// How many values are in the bucket of [`Histogram::coarse`] that `value` is in: 1 below 16.
+#[must_use]
+pub fn width(value: u64) -> u64 {
+    match value.checked_ilog2() {
+        Some(octave @ PER_OCTAVE_COARSE_BITS..) => 1 << (octave - PER_OCTAVE_COARSE_BITS),
+        _ => 1,
+    }
+}
+
 fn bucket_of(value: u64) -> usize {
     if value < PER_OCTAVE {
         return value as usize;
@@ -104,14 +131,18 @@ fn bucket_of(value: u64) -> usize {
     ((u64::from(shift) << PER_OCTAVE_BITS) + (value >> shift)) as usize
 }
 
-fn middle_of(bucket: usize) -> u64 {
+fn least_of(bucket: usize) -> u64 {
     let bucket = bucket as u64;
     if bucket < 2 * PER_OCTAVE {
         return bucket;
     }
     let shift = (bucket >> PER_OCTAVE_BITS) - 1;
-    let low = (bucket - (shift << PER_OCTAVE_BITS)) << shift;
-    low + (1 << shift) / 2
+    (bucket - (shift << PER_OCTAVE_BITS)) << shift
+}
+
+fn middle_of(bucket: usize) -> u64 {
+    let shift = (bucket as u64 >> PER_OCTAVE_BITS).saturating_sub(1);
+    least_of(bucket) + (1 << shift) / 2
 }
 
 #[cfg(test)]
@@ -162,7 +193,27 @@ mod tests {
         assert_eq!(a, both);
     }
 
+    #[test]
+    fn few_buckets_tell_of_all() {
+        let mut histogram = Histogram::new();
+        for (value, times) in [(0, 2), (7, 1), (15, 1), (16, 1), (17, 1), (18, 1), (1000, 4), (1023, 1), (1024, 1)] {
+            histogram.record_n(value, times);
+        }
+        let buckets = [(0, 2), (7, 1), (15, 1), (16, 2), (18, 1), (960, 5), (1024, 1)];
+        assert_eq!(histogram.coarse(), buckets);
+        assert_eq!([0, 8, 15, 16, 31, 32, 1000, 1024].map(width), [1, 1, 1, 2, 2, 4, 64, 128]);
+    }
+
     proptest! {
+        #[test]
+        fn a_wide_bucket_has_its_values(value: u64, shift in 0_u32..64) {
+            let value = value >> shift;
+            let mut histogram = Histogram::new();
+            histogram.record(value);
+            let least = histogram.coarse()[0].0;
+            prop_assert!(least <= value && value - least < width(least), "{value} is in {least}");
+        }
+
         #[test]
         fn a_bucket_stands_for_its_values(value: u64, shift in 0_u32..64) {
             let value = value >> shift;

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use crate::place::Place;
 use crate::stats::Stats;
 
-/// Longest line: a thousand links fit.
-pub const LINE_MAX: u64 = 4 << 20;
+/// Longest line: a thousand links fit, with 10 KB each where histograms have a hundred buckets.
+pub const LINE_MAX: u64 = 16 << 20;
 /// How long an answer may take.
 pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 

@@ -1,10 +1,12 @@
 //! What one direction of a link has to tell, as it travels and as it is shown.
 
+mod spread;
+
 use serde::{Deserialize, Serialize};
-use sim::histogram::Histogram;
 use sim::link::Volume;
 
 use crate::emulator::Told;
+pub use spread::Spread;
 
 /// A run whose packets left later than this, at the 99th percentile, is not one to publish numbers from.
 pub const LATE_NS: u64 = 1_000_000;
@@ -68,17 +70,6 @@ pub struct Dropped {
     pub delay_line: Count,
 }
 
-/// A distribution.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spread {
-    /// Median.
-    pub p50: u64,
-    /// 99th percentile.
-    pub p99: u64,
-    /// Largest.
-    pub max: u64,
-}
-
 /// See [`crate::emulator::Unplanned`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnplannedCounts {
@@ -95,7 +86,7 @@ impl Stats {
     #[must_use]
     pub fn of(told: &Told) -> Stats {
         let c = &told.counters;
-        let lateness_ns = spread(&c.lateness);
+        let lateness_ns = Spread::of(&c.lateness);
         Stats {
             at_ns: told.at,
             arrived: c.arrived.into(),
@@ -112,11 +103,11 @@ impl Stats {
             queued: c.queued.into(),
             in_flight: c.in_flight.into(),
             busy_ns: c.busy,
-            queue_bytes: spread(&c.queue_depth),
-            lateness_ns,
+            queue_bytes: Spread::of(&c.queue_depth),
             late_packets: c.lateness.count_above(LATE_NS),
             conserved: c.check().is_ok(),
             emulator_late: lateness_ns.p99 > LATE_NS,
+            lateness_ns,
             unplanned: UnplannedCounts {
                 no_memory: told.unplanned.no_memory,
                 malformed: told.unplanned.malformed,
@@ -157,10 +148,6 @@ impl Dropped {
 fn per_second(amount: u64, at_ns: u64, earlier_ns: u64) -> u64 {
     let time = u128::from(at_ns.saturating_sub(earlier_ns)).max(1);
     u64::try_from(u128::from(amount) * 1_000_000_000 / time).unwrap_or(u64::MAX)
-}
-
-fn spread(histogram: &Histogram) -> Spread {
-    Spread { p50: histogram.p50(), p99: histogram.p99(), max: histogram.max() }
 }
 
 impl From<Volume> for Count {

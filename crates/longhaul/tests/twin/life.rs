@@ -208,8 +208,21 @@ fn numbers_are_watched() {
     twins.done(&format!("up pair --name {name}"));
     let watch = twins.start(&format!("stats --twin {name} ab --json --watch"));
     let lines = || watch.out().lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()).collect::<Vec<_>>();
+    assert!(ping(&twins, &name, "a", "b").is_some());
     let second = wait_for("a second look", || lines().get(1).cloned());
     assert!(second["directions"][0]["utilisation"].is_number(), "{second}");
+    let once: Value = serde_json::from_str(&twins.done(&format!("stats --twin {name} ab --json"))).unwrap();
+    let way = &once["directions"][0];
+    assert!(way["utilisation"].as_f64().is_some_and(|used| used > 0.0 && used < 0.01), "{way}");
+    for spread in ["queue_bytes", "lateness_ns"] {
+        let buckets = way["stats"][spread]["histogram"].as_array().expect("buckets");
+        let counted: u64 = buckets.iter().filter_map(|bucket| bucket[1].as_u64()).sum();
+        assert_eq!(counted, 3, "a ping each: {way}");
+    }
+    let shown = twins.done(&format!("stats --twin {name} ab"));
+    let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!((rows[1][..3].to_vec(), rows[1][5]), (vec!["ab", "a→b", "3"], "0.0%"), "{shown}");
+    assert!(rows[5][2..6] == ["queue", "0", "B", "0"] && rows[6][0] == "late", "{shown}");
     // Whoever watches sees the end.
     twins.done(&format!("down {name}"));
     let ended = watch.end_within(Duration::from_secs(10)).expect_code(1);

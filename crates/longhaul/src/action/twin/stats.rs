@@ -1,5 +1,7 @@
 //! `twin stats`.
 
+mod show;
+
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -10,7 +12,6 @@ use twin::control::{self, LinkState};
 use twin::links::Links;
 use twin::place::{Driver, Place};
 use twin::stats::Stats;
-use units::{Bytes, Rate, Span};
 
 use crate::exit::usage;
 use crate::output::print;
@@ -36,14 +37,10 @@ pub(super) fn run(place: &Place, link: Option<&str>, json: bool, watch: bool) ->
     let mut earlier: Option<States> = None;
     loop {
         let states = control::links(place)?;
-        let text = if json {
-            format!("{}\n", object(place, &network, &chosen, &states, earlier.as_ref()))
-        } else {
-            table(&network, &chosen, &states, earlier.as_ref())
-        };
-        print(text)?;
+        let ways = ways(&network, &chosen, &states, earlier.as_ref());
+        print(if json { format!("{}\n", object(place, &ways)) } else { show::text(&ways) })?;
         if !watch {
-            return balanced(&network, &chosen, &states);
+            return balanced(&ways);
         }
         earlier = Some(states);
         sleep(PERIOD);
@@ -62,95 +59,89 @@ pub(super) fn counted(place: &Place) -> Result<Network> {
     Ok(network)
 }
 
-/// Each way of each chosen link that is emulated: name, from, to, now, and a moment ago.
+/// One way of a link that is emulated.
+struct Counted<'a> {
+    link: &'a str,
+    from: &'a str,
+    to: &'a str,
+    way: usize,
+    state: &'a LinkState,
+    stats: &'a Stats,
+    /// A moment ago.
+    earlier: Option<&'a Stats>,
+}
+
+impl Counted<'_> {
+    fn called(&self) -> String {
+        format!("{} {}→{}", self.link, self.from, self.to)
+    }
+
+    /// One without is never busy.
+    fn has_rate(&self) -> bool {
+        self.state.directions[self.way].rate.is_some()
+    }
+}
+
+/// Each way of each chosen link that is emulated.
 fn ways<'a>(
     network: &'a Network,
     chosen: &'a [usize],
     states: &'a States,
     earlier: Option<&'a States>,
-) -> impl Iterator<Item = (&'a str, &'a str, &'a str, &'a LinkState, &'a Stats, Option<&'a Stats>)> {
-    chosen.iter().filter_map(|&n| Some((n, states[n].as_ref()?))).flat_map(move |(n, state)| {
+) -> Vec<Counted<'a>> {
+    let emulated = chosen.iter().filter_map(|&n| Some((n, states[n].as_ref()?)));
+    let ways = emulated.flat_map(|(n, state)| {
         let link = &network.links[n];
-        (0..2).map(move |way| {
-            let (from, to) = if way == 0 { (link.from, link.to) } else { (link.to, link.from) };
-            let (from, to) = (network.nodes[from].name.as_str(), network.nodes[to].name.as_str());
-            let before = earlier.and_then(|all| all[n].as_ref()).map(|state| &state.stats[way]);
-            (link.name.as_str(), from, to, state, &state.stats[way], before)
+        [(link.from, link.to), (link.to, link.from)].into_iter().enumerate().map(move |(way, (from, to))| Counted {
+            link: &link.name,
+            from: &network.nodes[from].name,
+            to: &network.nodes[to].name,
+            way,
+            state,
+            stats: &state.stats[way],
+            earlier: earlier.and_then(|all| all[n].as_ref()).map(|state| &state.stats[way]),
         })
-    })
+    });
+    ways.collect()
 }
 
 /// Whether nothing is missing from the books: what was shown is wrong then, and a program that reads it must hear of it.
-fn balanced(network: &Network, chosen: &[usize], states: &States) -> Result<()> {
-    let broken = ways(network, chosen, states, None).filter(|(.., stats, _)| !stats.conserved);
-    let broken: Vec<String> = broken.map(|(link, from, to, ..)| format!("{link} {from}→{to}")).collect();
+fn balanced(ways: &[Counted<'_>]) -> Result<()> {
+    let broken: Vec<String> = ways.iter().filter(|way| !way.stats.conserved).map(Counted::called).collect();
     if broken.is_empty() { Ok(()) } else { Err(anyhow!("books do not balance: {}", broken.join("; "))) }
 }
 
-fn object(place: &Place, network: &Network, chosen: &[usize], states: &States, earlier: Option<&States>) -> Value {
-    let ways = ways(network, chosen, states, earlier).map(|(link, from, to, state, stats, before)| {
-        let mut way = json!({ "link": link, "from": from, "to": to, "up": state.up, "stats": stats });
-        if let Some(before) = before {
-            way["rate_bps"] = stats.rate_bps(before).into();
-            way["utilisation"] = (stats.utilisation_ppm(before) as f64 / 1e6).into();
-        }
-        way
+/// Rate and utilisation are since the earlier look, or else since the begin.
+fn object(place: &Place, ways: &[Counted<'_>]) -> Value {
+    let begin = Stats::default();
+    let ways = ways.iter().map(|way| {
+        let Counted { link, from, to, state, stats, .. } = way;
+        let earlier = way.earlier.unwrap_or(&begin);
+        json!({
+            "link": link,
+            "from": from,
+            "to": to,
+            "up": state.up,
+            "stats": stats,
+            "rate_bps": stats.rate_bps(earlier),
+            "utilisation": stats.utilisation_ppm(earlier) as f64 / 1e6,
+        })
     });
     json!({ "twin": place.name(), "directions": ways.collect::<Vec<_>>() })
 }
 
-fn table(network: &Network, chosen: &[usize], states: &States, earlier: Option<&States>) -> String {
-    let rows: Vec<[String; 8]> = ways(network, chosen, states, earlier)
-        .map(|(link, from, to, state, stats, before)| {
-            let begin = Stats::default();
-            let rate = Rate::from_bps(stats.rate_bps(before.unwrap_or(&begin)));
-            let lateness = Span::new(Duration::from_nanos(stats.lateness_ns.p99));
-            let mut notes = Vec::new();
-            let unplanned = stats.unplanned.total();
-            for (is, note) in [
-                (!state.up, "cut".to_owned()),
-                (stats.emulator_late, "emulator late".to_owned()),
-                (!stats.conserved, "books do not balance".to_owned()),
-                (unplanned > 0, format!("{unplanned} unplanned")),
-            ] {
-                notes.extend(is.then_some(note));
-            }
-            [
-                format!("{link} {from}→{to}"),
-                stats.departed.packets.to_string(),
-                rate.to_string(),
-                stats.dropped.queue.packets.to_string(),
-                (stats.dropped.total() - stats.dropped.queue.packets).to_string(),
-                Bytes::new(stats.queue_bytes.p99).to_string(),
-                lateness.to_string(),
-                notes.join(", "),
-            ]
-        })
-        .collect();
-    let rate = if earlier.is_some() { "rate now" } else { "mean rate" };
-    let head = ["link", "packets", rate, "full", "lost", "queue p99", "late p99", ""].map(str::to_owned);
-    let all: Vec<&[String; 8]> = [&head].into_iter().chain(&rows).collect();
-    let widths: Vec<usize> =
-        (0..8).map(|column| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
-    let mut text = String::new();
-    for row in all {
-        let cells = row.iter().zip(&widths).enumerate();
-        let line: Vec<String> = cells
-            .map(
-                |(n, (cell, &width))| {
-                    if n == 0 || n == 7 { format!("{cell:width$}") } else { format!("{cell:>width$}") }
-                },
-            )
-            .collect();
-        text.push_str(line.join("  ").trim_end());
-        text.push('\n');
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
+    use model::network::Direction;
+    use units::Rate;
+
     use super::*;
+
+    /// A link of 1 Gb/s on which nothing has happened.
+    pub(super) fn state() -> LinkState {
+        let directions = [(); 2].map(|()| Direction { rate: Some(Rate::gbps(1)), ..Direction::default() });
+        LinkState { up: true, directions, stats: Default::default() }
+    }
 
     #[test]
     fn books_that_do_not_balance_are_a_failure() {
@@ -159,10 +150,11 @@ mod tests {
         let network = Network::from_toml(text, "x.toml").unwrap();
         let states = |conserved| {
             let stats = [true, conserved].map(|conserved| Stats { conserved, ..Stats::default() });
-            vec![Some(LinkState { up: true, directions: Default::default(), stats })]
+            vec![Some(LinkState { stats, ..state() })]
         };
-        assert!(balanced(&network, &[0], &states(true)).is_ok());
-        let error = balanced(&network, &[0], &states(false)).unwrap_err();
+        let judged = |states| balanced(&ways(&network, &[0], &states, None));
+        assert!(judged(states(true)).is_ok());
+        let error = judged(states(false)).unwrap_err();
         assert_eq!(error.to_string(), "books do not balance: ab b→a");
         assert_eq!(crate::exit::code_of(&error), crate::exit::FAILED);
     }

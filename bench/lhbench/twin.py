@@ -141,13 +141,11 @@ class Twin:
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
     def device_counter(self, host, counter):
-        """A counter of the kernel's for the device of a host, such as `rx_packets`."""
+        """A counter of what the device of a host has received, such as `rx_packets`, by the kernel."""
         table = self.inside(host, lambda: Path("/proc/thread-self/net/dev").read_text())
         row = next(line for line in table.splitlines() if line.strip().startswith(f"{self.device}:"))
         columns = row.split(":")[1].split()
-        return int(columns[("rx_bytes", "rx_packets", "rx_errs", "rx_drop").index(counter)
-                           if counter.startswith("rx") else
-                           8 + ("tx_bytes", "tx_packets", "tx_errs", "tx_drop").index(counter)])
+        return int(columns[("rx_bytes", "rx_packets", "rx_errs", "rx_drop").index(counter)])
 
     def inside(self, host, work):
         """What `work` gives in the namespace of a host: a thread of its own goes there and ends."""

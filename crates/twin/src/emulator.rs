@@ -3,6 +3,7 @@
 mod lane;
 mod pace;
 mod store;
+mod unread;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -18,6 +19,7 @@ use sys::tun::Tun;
 
 use lane::{Command, Half, Lane};
 pub use lane::{Told, Unplanned};
+use unread::Unread;
 
 /// How long a lane may take to answer: it looks at its commands after each few packets.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -38,6 +40,7 @@ pub struct Wire {
 pub struct Prepared {
     lanes: Vec<Vec<Half>>,
     places: Vec<[Place; 2]>,
+    unread: Vec<[Unread; 2]>,
 }
 
 /// Where a direction is: the lane, and its place there.
@@ -47,6 +50,8 @@ type Place = (usize, usize);
 pub struct Emulator {
     lanes: Vec<Handle>,
     places: Vec<[Place; 2]>,
+    /// Of the devices where each direction is read.
+    unread: Vec<[Unread; 2]>,
     /// Why the threads do not run with real-time priority, if they do not.
     pub ordinary: Option<String>,
 }
@@ -72,9 +77,9 @@ impl Prepared {
     pub fn new(wires: Vec<Wire>, seed: u64) -> Result<Prepared> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let mut lanes: Vec<Vec<Half>> = (0..cores.min(2 * wires.len()).max(1)).map(|_| Vec::new()).collect();
-        let mut places = Vec::with_capacity(wires.len());
+        let (mut places, mut unread) = (Vec::with_capacity(wires.len()), Vec::with_capacity(wires.len()));
         for (n, Wire { ends: [one, other], directions: [there, back] }) in wires.into_iter().enumerate() {
-            let [one, other] = [device(one)?, device(other)?];
+            let [(one, of_one), (other, of_other)] = [device(one)?, device(other)?];
             let mut place = |way: usize, from: &Arc<Tun>, to: &Arc<Tun>, direction: &Direction| {
                 // The two ways of a link go to two threads, so that one link can use two cores.
                 let lane = (n + way) % lanes.len();
@@ -83,15 +88,17 @@ impl Prepared {
                 (lane, lanes[lane].len() - 1)
             };
             places.push([place(0, &one, &other, &there), place(1, &other, &one, &back)]);
+            unread.push([of_one, of_other]);
         }
-        Ok(Prepared { lanes, places })
+        Ok(Prepared { lanes, places, unread })
     }
 
     /// Begins to carry packets: all devices should be up by now.
     ///
     /// # Errors
-    /// When a thread cannot be made.
-    pub fn start(self) -> Result<Emulator> {
+    /// When a thread cannot be made, or a device is gone.
+    pub fn start(mut self) -> Result<Emulator> {
+        self.unread.iter_mut().flatten().try_for_each(Unread::restart)?;
         let begin = sys::clock::monotonic();
         let (report, reports) = sync_channel(self.lanes.len());
         let lanes = self.lanes.into_iter().enumerate();
@@ -99,7 +106,7 @@ impl Prepared {
             lanes.map(|(n, halves)| Handle::start(n, halves, begin, report.clone())).collect::<Result<Vec<_>>>()?;
         drop(report);
         let ordinary = reports.iter().find_map(|refused: Option<String>| refused);
-        Ok(Emulator { lanes, places: self.places, ordinary })
+        Ok(Emulator { lanes, places: self.places, unread: self.unread, ordinary })
     }
 }
 
@@ -139,11 +146,13 @@ impl Emulator {
     /// What happened in a direction so far.
     ///
     /// # Errors
-    /// When the thread has ended or does not answer.
+    /// When the thread has ended or does not answer, or the device is gone.
     pub fn tell(&self, link: usize, way: usize) -> Result<Told> {
         let (reply, told): (_, Receiver<Told>) = sync_channel(1);
         self.send(link, way, |half| Command::Tell(half, reply))?;
-        told.recv_timeout(ANSWER_MAX).context("the emulator's thread does not answer")
+        let mut told = told.recv_timeout(ANSWER_MAX).context("the emulator's thread does not answer")?;
+        told.unplanned.tx_dropped = self.unread[link][way].count()?;
+        Ok(told)
     }
 
     /// Ends all threads; the devices are gone then.
@@ -163,9 +172,13 @@ impl Emulator {
     }
 }
 
-fn device((namespace, name): (Namespace, String)) -> Result<Arc<Tun>> {
-    let cannot = format!("cannot make the device {name} in {}", namespace.name());
-    namespace.run(move || Tun::create(&name)).map(Arc::new).context(cannot)
+fn device((namespace, name): (Namespace, String)) -> Result<(Arc<Tun>, Unread)> {
+    let make = || {
+        let device = name.clone();
+        let tun = namespace.run(move || Tun::create(&device))?;
+        Ok::<_, std::io::Error>((Arc::new(tun), Unread::new(&namespace, &name)?))
+    };
+    make().with_context(|| format!("cannot make the device {name} in {}", namespace.name()))
 }
 
 impl Handle {

@@ -79,6 +79,8 @@ pub struct UnplannedCounts {
     pub malformed: u64,
     /// Not taken by the device at the other end.
     pub refused: u64,
+    /// Dropped by the kernel before the emulator could read them.
+    pub tx_dropped: u64,
 }
 
 impl Stats {
@@ -112,6 +114,7 @@ impl Stats {
                 no_memory: told.unplanned.no_memory,
                 malformed: told.unplanned.malformed,
                 refused: told.unplanned.refused,
+                tx_dropped: told.unplanned.tx_dropped,
             },
         }
     }
@@ -133,7 +136,7 @@ impl UnplannedCounts {
     /// All causes.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.no_memory + self.malformed + self.refused
+        self.no_memory + self.malformed + self.refused + self.tx_dropped
     }
 }
 

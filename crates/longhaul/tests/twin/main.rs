@@ -8,6 +8,7 @@
 mod world;
 
 mod crash;
+mod late;
 mod life;
 mod refused;
 mod scenario;
@@ -155,8 +156,13 @@ pub(crate) fn runs(id: u32) -> bool {
 
 /// SIGKILL to a process that this test began.
 pub(crate) fn kill(id: u32) {
-    let killed = Command::new("kill").args(["-9", &id.to_string()]).status();
-    assert!(killed.is_ok_and(|status| status.success()), "{id} could not be killed");
+    signal(id, "KILL");
+}
+
+/// A signal to a process that this test began.
+pub(crate) fn signal(id: u32, name: &str) {
+    let sent = Command::new("kill").args(["-s", name, &id.to_string()]).status();
+    assert!(sent.is_ok_and(|status| status.success()), "{id} could not be sent SIG{name}");
 }
 
 /// A file of the repository.

@@ -44,6 +44,8 @@ pub struct Unplanned {
     pub malformed: u64,
     /// Pieces that the device at the other end did not take (it is down).
     pub refused: u64,
+    /// Packets, super-packets as one, that the kernel dropped before they could be read: more came than wait in a device.
+    pub tx_dropped: u64,
 }
 
 /// What one direction has to tell.

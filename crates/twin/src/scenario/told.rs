@@ -159,6 +159,7 @@ pub(super) fn unplanned(links: &[LinkStats]) -> Option<String> {
                 (of.no_memory, "for want of memory"),
                 (of.malformed, "not IP"),
                 (of.refused, "not taken by the other end"),
+                (of.tx_dropped, "dropped by the kernel before they could be read"),
             ];
             let causes = causes.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}"));
             format!("{}: {}", link.called(), causes.collect::<Vec<_>>().join(", "))
@@ -203,9 +204,9 @@ mod tests {
         };
         let clean = way("a", "b", UnplannedCounts::default());
         assert_eq!(unplanned(std::slice::from_ref(&clean)), None);
-        let lossy = way("b", "a", UnplannedCounts { no_memory: 3, malformed: 0, refused: 1 });
+        let lossy = way("b", "a", UnplannedCounts { no_memory: 3, malformed: 0, refused: 1, tx_dropped: 2 });
         let text = "the emulator lost packets that no link drops: \
-                    link ab b→a: 3 for want of memory, 1 not taken by the other end";
+                    link ab b→a: 3 for want of memory, 1 not taken by the other end, 2 dropped by the kernel before they could be read";
         assert_eq!(unplanned(&[clean, lossy]).as_deref(), Some(text));
     }
 }

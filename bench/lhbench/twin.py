@@ -203,13 +203,17 @@ LATE_SHARE = 0.01
 
 
 def late_share(after, before=None):
-    """Share of the packets that left later than 1 ms between two `Twin.stats`, or since the twin came up; of the worse direction."""
+    """Share of the packets that left later than 1 ms between two `Twin.stats`, or since the twin came up, or of those that may have waited
+    longer before they were read; of the worse direction."""
+    def late(stats):
+        read = sum(count for _, count in stats["ingress_wait_ns"]["histogram"])
+        return (stats["late_packets"], stats["departed"]["packets"]), (stats["ingress_late"], read)
+
     shares = [0.0]
     for host, stats in after.items():
-        late, left = stats["late_packets"], stats["departed"]["packets"]
-        if before:
-            late, left = late - before[host]["late_packets"], left - before[host]["departed"]["packets"]
-        shares.append(late / max(left, 1))
+        earlier = late(before[host]) if before else ((0, 0), (0, 0))
+        for (some, all_), (some_then, all_then) in zip(late(stats), earlier):
+            shares.append((some - some_then) / max(all_ - all_then, 1))
     return max(shares)
 
 

@@ -2,6 +2,7 @@
 
 mod lane;
 mod pace;
+mod ring;
 mod store;
 mod unread;
 

@@ -26,6 +26,7 @@ mod routes;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use commands::TUN_QUEUE;
 pub use names::{NAMESPACES, namespace_prefix};
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -22,6 +22,7 @@ use crate::down::down;
 use crate::links::Links;
 use crate::place::{Place, Record};
 use crate::plan::Plan;
+use crate::stats::Spread;
 use crate::up::{Up, up};
 
 use counters::value;
@@ -317,9 +318,12 @@ impl Run<'_> {
         let (mut broken, mut late) = (Vec::new(), Vec::new());
         for link in &self.summary.links {
             let called = link.called();
-            let p99 = Span::new(Duration::from_nanos(link.stats.lateness_ns.p99));
+            let p99 = |spread: &Spread| Span::new(Duration::from_nanos(spread.p99));
             broken.extend((!link.stats.conserved).then(|| called.clone()));
-            late.extend(link.stats.emulator_late.then(|| format!("{called}, p99 {p99}")));
+            late.extend(link.stats.emulator_late.then(|| {
+                let (late, wait) = (p99(&link.stats.lateness_ns), p99(&link.stats.ingress_wait_ns));
+                format!("{called}, p99 {late}, and up to {wait} before packets were read")
+            }));
         }
         self.summary.checks += 1;
         let (seconds, ok) = (self.seconds(), broken.is_empty());

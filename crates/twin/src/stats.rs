@@ -40,9 +40,15 @@ pub struct Stats {
     pub lateness_ns: Spread,
     /// Packets that left later than [`LATE_NS`]: what a program that looks twice needs to tell of the time between.
     pub late_packets: u64,
+    /// How much earlier packets (super-packets as one) may have come than the link was told: a bound of what they waited before they were
+    /// read, which lateness does not have.
+    pub ingress_wait_ns: Spread,
+    /// Those of them that may have waited longer than [`LATE_NS`].
+    pub ingress_late: u64,
     /// Nothing is lost from the books: arrived + duplicated = departed + dropped + queued + in flight.
     pub conserved: bool,
-    /// Packets left later than is good for numbers to publish ([`LATE_NS`] at the 99th percentile).
+    /// Packets left later than is good for numbers to publish, or may have waited longer before they were read ([`LATE_NS`] at the
+    /// 99th percentile).
     pub emulator_late: bool,
     /// What happened outside the link: all zero in a run to be trusted.
     pub unplanned: UnplannedCounts,
@@ -88,7 +94,7 @@ impl Stats {
     #[must_use]
     pub fn of(told: &Told) -> Stats {
         let c = &told.counters;
-        let lateness_ns = Spread::of(&c.lateness);
+        let [lateness_ns, ingress_wait_ns] = [&c.lateness, &told.ingress_wait].map(Spread::of);
         Stats {
             at_ns: told.at,
             arrived: c.arrived.into(),
@@ -108,8 +114,10 @@ impl Stats {
             queue_bytes: Spread::of(&c.queue_depth),
             late_packets: c.lateness.count_above(LATE_NS),
             conserved: c.check().is_ok(),
-            emulator_late: lateness_ns.p99 > LATE_NS,
+            emulator_late: lateness_ns.p99.max(ingress_wait_ns.p99) > LATE_NS,
             lateness_ns,
+            ingress_wait_ns,
+            ingress_late: told.ingress_wait.count_above(LATE_NS),
             unplanned: UnplannedCounts {
                 no_memory: told.unplanned.no_memory,
                 malformed: told.unplanned.malformed,
@@ -161,7 +169,32 @@ impl From<Volume> for Count {
 
 #[cfg(test)]
 mod tests {
+    use sim::histogram::Histogram;
+    use sim::link::Counters;
+
     use super::*;
+    use crate::emulator::Unplanned;
+
+    #[test]
+    fn one_packet_in_a_hundred_may_be_late_and_not_two() {
+        let told = |late: [u64; 2], waited: [u64; 2]| {
+            let histogram = |[some, rest]: [u64; 2]| {
+                let mut histogram = Histogram::new();
+                histogram.record_n(50_000, rest);
+                histogram.record_n(2 * LATE_NS, some);
+                histogram
+            };
+            let counters = Counters { lateness: histogram(late), ..Counters::default() };
+            Stats::of(&Told { at: 0, counters, unplanned: Unplanned::default(), ingress_wait: histogram(waited) })
+        };
+        for (late, waited, is_late) in
+            [([1, 99], [1, 99], false), ([2, 98], [0, 100], true), ([0, 100], [2, 98], true), ([0, 0], [0, 0], false)]
+        {
+            let stats = told(late, waited);
+            assert_eq!(stats.emulator_late, is_late, "{late:?} {waited:?}");
+            assert_eq!([stats.late_packets, stats.ingress_late], [late[0], waited[0]]);
+        }
+    }
 
     #[test]
     fn rates_are_over_the_time_between() {

@@ -8,11 +8,13 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 
 use model::network::Direction;
+use sim::histogram::Histogram;
 use sim::link::{Admission, Counters, Departure, Link, Output};
 use sys::poll::{EVENTS_MAX, Epoll, Event, Interest, Waker};
 use sys::tun::{First, Tun};
 
-use super::pace::Pace;
+use super::pace::{Came, Pace};
+use super::ring::Ring;
 use super::store::Store;
 use crate::packet;
 
@@ -57,6 +59,8 @@ pub struct Told {
     pub counters: Counters,
     /// What happened outside it.
     pub unplanned: Unplanned,
+    /// How much earlier packets may have come than the machine was told, nanoseconds; one entry for each that was read.
+    pub ingress_wait: Histogram,
 }
 
 /// What a lane is asked; a direction is named by its place in the lane.
@@ -79,6 +83,8 @@ pub(super) enum Command {
 pub(super) struct Lane {
     halves: Vec<Half>,
     unplanned: Vec<Unplanned>,
+    rings: Vec<Ring>,
+    ingress_waits: Vec<Histogram>,
     /// When each half has something to release, as far as it stands in `due`.
     scheduled: Vec<Option<u64>>,
     due: BinaryHeap<Reverse<(u64, usize)>>,
@@ -98,8 +104,8 @@ pub(super) struct Lane {
     pace: Pace,
     /// Bytes that left since all that was due was out.
     step: u64,
-    /// When the packets came that are about to be read, as far as that can be known.
-    came: u64,
+    /// When the packets came that are about to be read.
+    came: Came,
 }
 
 impl Lane {
@@ -127,6 +133,8 @@ impl Lane {
         Ok(Lane {
             halves,
             unplanned: vec![Unplanned::default(); count],
+            rings: vec![Ring::default(); count],
+            ingress_waits: vec![Histogram::new(); count],
             scheduled: vec![None; count],
             due: BinaryHeap::new(),
             readable: VecDeque::with_capacity(count),
@@ -140,7 +148,7 @@ impl Lane {
             first: first.ok(),
             pace: Pace::default(),
             step: 0,
-            came: 0,
+            came: Came::default(),
         })
     }
 
@@ -175,6 +183,7 @@ impl Lane {
                 } else {
                     let n = event.token as usize;
                     if !std::mem::replace(&mut self.is_readable[n], true) {
+                        self.rings[n].fills(self.came.earliest);
                         self.readable.push_back(n);
                     }
                 }
@@ -277,26 +286,30 @@ impl Lane {
 
     /// Whether there may be more.
     fn read_some(&mut self, n: usize) -> bool {
-        for _ in 0..READ_BATCH {
-            let half = &mut self.halves[n];
-            let Some(space) = self.store.space() else {
-                // Read into nothing, so that the device goes on.
-                let mut scratch = [0; 64];
-                if half.from.read(&mut scratch).is_err() {
-                    return false;
-                }
-                self.unplanned[n].no_memory += 1;
-                continue;
-            };
-            let Ok(len) = half.from.read(space) else { return false };
-            let Ok(shape) = packet::shape(self.store.fresh(len)) else {
-                self.unplanned[n].malformed += 1;
-                continue;
-            };
-            let key = self.store.keep(len);
-            if half.link.handle_packet(self.came, key, shape) == Admission::Dropped {
-                self.store.forget(key);
-            }
+        let count = (0..READ_BATCH).take_while(|_| self.read_one(n)).count();
+        let waited = self.rings[n].read(count as u32, self.came.at);
+        self.ingress_waits[n].record_n(waited, count as u64);
+        count == READ_BATCH
+    }
+
+    /// Whether there was one.
+    fn read_one(&mut self, n: usize) -> bool {
+        let half = &mut self.halves[n];
+        let Some(space) = self.store.space() else {
+            // Read into nothing, so that the device goes on.
+            let mut scratch = [0; 64];
+            let is_read = half.from.read(&mut scratch).is_ok();
+            self.unplanned[n].no_memory += u64::from(is_read);
+            return is_read;
+        };
+        let Ok(len) = half.from.read(space) else { return false };
+        let Ok(shape) = packet::shape(self.store.fresh(len)) else {
+            self.unplanned[n].malformed += 1;
+            return true;
+        };
+        let key = self.store.keep(len);
+        if half.link.handle_packet(self.came.at, key, shape) == Admission::Dropped {
+            self.store.forget(key);
         }
         true
     }
@@ -326,7 +339,8 @@ impl Lane {
             Command::Tell(n, reply) => {
                 let counters = self.halves[n].link.counters(now);
                 // Who asked may have gone.
-                let _ = reply.send(Told { at: now, counters, unplanned: self.unplanned[n] });
+                let ingress_wait = self.ingress_waits[n].clone();
+                let _ = reply.send(Told { at: now, counters, unplanned: self.unplanned[n], ingress_wait });
                 n
             }
             Command::Stop => return false,

@@ -33,6 +33,18 @@ const NAP_AFTER: u64 = 10_000_000;
 /// How long a nap is: what comes meanwhile waits in the device.
 const NAP: Duration = Duration::from_micros(50);
 
+/// A look that is over so soon was no sleep: something was there already.
+const AT_ONCE: u64 = 20_000;
+
+/// When packets came that are about to be read, as far as that can be known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Came {
+    /// Taken for it.
+    pub(super) at: u64,
+    /// In devices that had been seen empty none came before this.
+    pub(super) earliest: u64,
+}
+
 /// What a thread knows of its own waking up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
@@ -95,12 +107,12 @@ impl Pace {
     }
 
     /// A look at the devices, with a sleep of up to `span` from `begin` on, was over at `end`; packets had come, or not, and the
-    /// first of them at `stamped`, if the kernel could say. When those came, as far as that can be known.
-    pub(super) fn woken(&mut self, begin: u64, span: u64, end: u64, came: bool, stamped: Option<u64>) -> u64 {
+    /// first of them at `stamped`, if the kernel could say. When those came.
+    pub(super) fn woken(&mut self, begin: u64, span: u64, end: u64, came: bool, stamped: Option<u64>) -> Came {
         let looked = std::mem::replace(&mut self.looked, end);
         if span == 0 {
             // They came at some time since the last look, while others were written.
-            return looked.midpoint(end);
+            return Came { at: looked.midpoint(end), earliest: looked };
         }
         self.rested = end;
         self.is_fresh = end - begin >= LONG / 2;
@@ -109,11 +121,13 @@ impl Pace {
             let mean = if span >= LONG / 2 { &mut self.wake_long } else { &mut self.wake };
             *mean = (*mean * (WAKE_WEIGHT - 1) + late) / WAKE_WEIGHT;
         }
-        match stamped {
+        let at = match stamped {
             Some(at) => at.saturating_sub(CALLS).clamp(begin, end),
             // One of them ended the sleep.
             None => end - (self.wake + OUTSIDE).min(end - begin),
-        }
+        };
+        // What ends a sleep comes while it lasts.
+        Came { at, earliest: if end - begin > AT_ONCE { at } else { looked } }
     }
 }
 
@@ -201,22 +215,33 @@ mod tests {
     fn packets_came_before_the_sleep_was_over_and_not_before_it_began() {
         let mut pace = pace();
         let before = pace.wake + OUTSIDE;
-        assert_eq!(pace.woken(10 * MS, MS, 11 * MS, true, None), 11 * MS - before);
-        assert_eq!(pace.woken(12 * MS, MS, 12 * MS + 1000, true, None), 12 * MS, "the sleep began then");
+        assert_eq!(pace.woken(10 * MS, MS, 11 * MS, true, None).at, 11 * MS - before);
+        assert_eq!(pace.woken(12 * MS, MS, 12 * MS + 1000, true, None).at, 12 * MS, "the sleep began then");
     }
 
     #[test]
     fn what_the_kernel_has_stamped_came_then() {
         let mut pace = pace();
-        assert_eq!(pace.woken(10 * MS, 9 * MS, 18 * MS, true, Some(17 * MS)), 17 * MS - CALLS);
-        assert_eq!(pace.woken(20 * MS, MS, 21 * MS, true, Some(20 * MS + 1)), 20 * MS, "the sleep began then");
-        assert_eq!(pace.woken(22 * MS, MS, 23 * MS, true, Some(40 * MS)), 23 * MS, "another clock");
+        assert_eq!(pace.woken(10 * MS, 9 * MS, 18 * MS, true, Some(17 * MS)).at, 17 * MS - CALLS);
+        assert_eq!(pace.woken(20 * MS, MS, 21 * MS, true, Some(20 * MS + 1)).at, 20 * MS, "the sleep began then");
+        assert_eq!(pace.woken(22 * MS, MS, 23 * MS, true, Some(40 * MS)).at, 23 * MS, "another clock");
     }
 
     #[test]
     fn without_a_sleep_packets_came_since_the_last_look() {
         let mut pace = pace();
         pace.woken(MS, 0, 2 * MS, true, None);
-        assert_eq!(pace.woken(3 * MS, 0, 4 * MS, true, None), 3 * MS);
+        assert_eq!(pace.woken(3 * MS, 0, 4 * MS, true, None), Came { at: 3 * MS, earliest: 2 * MS });
+    }
+    #[test]
+    fn what_was_there_before_a_sleep_may_have_come_since_the_last_look() {
+        let mut pace = pace();
+        pace.woken(MS, MS / 2, 2 * MS, true, Some(2 * MS));
+        // The thread was stopped for 50 ms, then found something without a sleep, and a stamp of what came just then.
+        let came = pace.woken(52 * MS, MS, 52 * MS + 2_000, true, Some(52 * MS + 1_000));
+        assert_eq!(came, Came { at: 52 * MS, earliest: 2 * MS });
+        // It was stopped as it slept: the stamp says when that should have been over.
+        let came = pace.woken(53 * MS, MS, 103 * MS, true, Some(54 * MS));
+        assert_eq!(came, Came { at: 54 * MS - CALLS, earliest: 54 * MS - CALLS });
     }
 }

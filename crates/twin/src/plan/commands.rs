@@ -10,7 +10,7 @@ use super::{Address, LinkEnd, LinkPlan, PathAddress, addresses};
 
 /// Packets that wait in a TUN device for the emulator to read them: enough that the device drops none, since the link's
 /// own queue is what drops.
-const TUN_QUEUE: u32 = 10_000;
+pub(crate) const TUN_QUEUE: u32 = 10_000;
 
 /// Files beneath `/proc/sys` and their values.
 pub(super) fn sysctls(network: &Network, kind: NodeKind) -> Vec<(String, String)> {

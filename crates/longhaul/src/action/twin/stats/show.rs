@@ -64,6 +64,7 @@ fn spreads(ways: &[Counted<'_>]) -> Vec<[String; 8]> {
         for (what, of, text) in [
             ("queue", (|stats| &stats.queue_bytes) as fn(&Stats) -> &Spread, bytes as fn(u64) -> String),
             ("late", |stats| &stats.lateness_ns, span),
+            ("unread", |stats| &stats.ingress_wait_ns, span),
         ] {
             let all = of(way.stats);
             let spread = way.earlier.map_or_else(|| all.clone(), |earlier| all.since(of(earlier)));

@@ -1,6 +1,7 @@
 //! The links of a twin do what they were told: what `bench/truth` measures, as far as it holds in a debug build on a
 //! machine that has other work.
 
+mod fates;
 mod twin;
 
 use std::collections::BTreeSet;
@@ -59,10 +60,7 @@ fn an_idle_link_has_its_round_trip() {
     let twin = Twin::up(&line(), SEED);
     // Half of the pings are not disturbed by what else runs: the emulator has real-time priority, the kernel answers by
     // itself, and stamps what comes. `bench/truth` measures to the microsecond.
-    let said = twin.at_a(&["ping", "-n", "-c", "100", "-i", "0.01", "10.128.0.2"]);
-    let times = said.lines().filter_map(|line| line.split_once("time=")?.1.strip_suffix(" ms"));
-    let mut times: Vec<f64> = times.map(|time| time.parse().expect("a number")).collect();
-    assert_eq!(times.len(), 100, "{said}");
+    let mut times = twin.pings(100);
     times.sort_by(f64::total_cmp);
     let median = times[times.len() / 2];
     assert!((19.7..23.0).contains(&median), "{median} ms and not 20");

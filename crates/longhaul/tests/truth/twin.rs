@@ -1,8 +1,8 @@
 //! A twin of two hosts and one link, with a name of its own; it goes when it is dropped.
 
 use std::fs;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::process::{self, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -97,9 +97,45 @@ impl Twin {
         longhaul(&[&["twin", "link", "ab", "--twin", &self.name], options].concat());
     }
 
-    /// What a program on `a` prints.
-    pub(crate) fn at_a(&self, command: &[&str]) -> String {
-        longhaul(&[&["twin", "exec", "a", "--twin", &self.name, "--"], command].concat())
+    /// Round trips of `count` pings from a to b, 10 ms apart, in milliseconds; all are answered.
+    pub(crate) fn pings(&self, count: u64) -> Vec<f64> {
+        let (to, count_text) = (ADDRESSES[1].to_string(), count.to_string());
+        let ping = ["ping", "-n", "-c", &count_text, "-i", "0.01", &to];
+        let said = longhaul(&[&["twin", "exec", "a", "--twin", &self.name, "--"], &ping[..]].concat());
+        let times = said.lines().filter_map(|line| line.split_once("time=")?.1.strip_suffix(" ms"));
+        let times: Vec<f64> = times.map(|time| time.parse().expect("a number")).collect();
+        assert_eq!(times.len() as u64, count, "{said}");
+        times
+    }
+
+    /// Sets `/proc/sys/net/ipv4/NAME` of a host (0: a, 1: b).
+    pub(crate) fn set(&self, host: usize, name: &'static str, value: &'static str) {
+        self.at(host, move || fs::write(format!("/proc/sys/net/ipv4/{name}"), value));
+    }
+
+    /// What the kernel of a host counts in `/proc/net/FILE` under `group`, such as `TcpExt`.
+    pub(crate) fn kernel_counter(&self, host: usize, file: &'static str, group: &str, name: &str) -> u64 {
+        let table = self.at(host, move || fs::read_to_string(format!("/proc/thread-self/net/{file}")));
+        let mut lines = table.lines().filter_map(|line| line.split_once(": ")).filter(|(begin, _)| *begin == group);
+        let (names, values) = (lines.next().expect("names").1, lines.next().expect("values").1);
+        let place = names.split_whitespace().position(|known| known == name).expect("a counter that the kernel has");
+        values.split_whitespace().nth(place).and_then(|value| value.parse().ok()).expect("a number")
+    }
+
+    /// Carries `bytes` by TCP from a to b.
+    pub(crate) fn carry(&self, bytes: usize) {
+        let listener = self.at(1, || TcpListener::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT)));
+        let mut out = self.at(0, || TcpStream::connect(SocketAddrV4::new(ADDRESSES[1], PORT)));
+        let (mut into, _) = listener.accept().expect("the kernel has connected them");
+        for socket in [&out, &into] {
+            socket.set_read_timeout(Some(PATIENCE)).expect("it can be set");
+            socket.set_write_timeout(Some(PATIENCE)).expect("it can be set");
+        }
+        let receiver = spawn(move || io::copy(&mut into, &mut io::sink()));
+        out.write_all(&vec![0; bytes]).expect("it is taken in time");
+        drop(out);
+        let came = receiver.join().expect("it does not panic").expect("all of it comes in time");
+        assert_eq!(came, bytes as u64);
     }
 
     /// What happened so far from a to b; the books balance in both directions, and nothing went wrong beside the link.

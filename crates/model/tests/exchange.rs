@@ -253,13 +253,30 @@ fn topohub_is_read() {
 }
 
 #[test]
-fn refusals_of_topohub_name_the_thing() {
+fn refusals_of_topohub_name_line_and_thing() {
     let message = refused(Format::TopoHub, &TOPOHUB.replace("\"source\": 1", "\"source\": \"New Yrok\""));
-    assert_eq!(message, "file: a link: source: unknown node `New Yrok`; did you mean `New York`?");
+    assert_eq!(message, "file:11: a link: source: unknown node `New Yrok`; did you mean `New York`?");
     let message = refused(Format::TopoHub, &TOPOHUB.replace("1146.16", "-1"));
-    assert!(message.starts_with("file: link `New-York-Chicago`: distance: `-1 km` is no distance"), "{message}");
+    assert!(message.starts_with("file:10: link `New-York-Chicago`: distance: `-1 km` is no distance"), "{message}");
     assert!(refused(Format::TopoHub, "{\n\n,").starts_with("file:3: no JSON: "));
     assert!(refused(Format::TopoHub, "{}").ends_with("is this a graph in node-link form?"));
+    let text = |nodes: &str, own: &str| {
+        let links = format!("{{\n\"source\": 1, \"target\": 2,\n\"longhaul\": {{\n\"name\": \"ab\",\n{own}\n}}\n}}");
+        format!("{{\n\"links\": [\n{links}],\n\"nodes\": [\n{nodes}\n]\n}}")
+    };
+    let two = "{\"id\": 1},\n{\"id\": 2}";
+    for (nodes, own, says) in [
+        (two, "\"rate\": \"fast\"", "file:7: link `ab`: rate: "),
+        (two, "\"rate\": [1]", "file:7: a link: `longhaul.rate` is no text"),
+        ("{\"id\": 1},\n{\"name\": \"b\"}", "", "file:12: a node has no `id`"),
+        ("{\"id\": 1},\n\n{\"id\": 1}", "", "file:13: node `1`"),
+        ("{\"id\": 1, \"longhaul\": {\"kind\": \"switch\"}}", "", "file:11: node `1`: "),
+    ] {
+        let own = if own.is_empty() { "\"delay\": \"1 ms\"" } else { own };
+        let message = refused(Format::TopoHub, &text(nodes, own));
+        assert!(message.starts_with(says), "{message}");
+    }
+    assert_eq!(refused(Format::TopoHub, "{\n\"links\": [],\n\"nodes\": []}"), "file:3: no node in `nodes`");
 }
 
 /// What other formats can carry: no sentence, no paths, and sites in the order of the nodes that have them.

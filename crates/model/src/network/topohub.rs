@@ -2,8 +2,9 @@
 //!
 //! What TopoHub has no name for is in an object `longhaul` of nodes and links.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::build::Builder;
@@ -19,14 +20,15 @@ impl Network {
     /// Reads node-link JSON as in TopoHub. Nodes are routers if nothing else is said; `dist` is the length of the fibre.
     ///
     /// # Errors
-    /// The first thing in the file that is not as it should be, with the way out; what is no JSON with its line.
+    /// The first thing in the file that is not as it should be, with its line and the way out.
     pub fn from_topohub(text: &str, file_name: &str) -> Result<Imported, NetworkError> {
         let error = |line, problem| NetworkError::new(file_name, line, Fault::from(problem));
         if text.len() > limits::TEXT_MAX {
             return Err(error(None, format!("longer than {} MiB", limits::TEXT_MAX >> 20)));
         }
         let root: Value = serde_json::from_str(text).map_err(|e| error(Some(e.line()), format!("no JSON: {e}")))?;
-        Reader { file: file_name, notes: Notes::default(), unread: BTreeSet::new(), off_globe: 0 }.network(&root)
+        let lines = Lines::of(text);
+        Reader { file: file_name, lines, notes: Notes::default(), unread: BTreeSet::new(), off_globe: 0 }.network(&root)
     }
 
     /// Writes node-link JSON as in TopoHub; [`Network::from_topohub`] reads the same nodes and links from it.
@@ -66,8 +68,32 @@ impl Network {
     }
 }
 
+/// Where the lines of a text begin.
+struct Lines<'a> {
+    text: &'a str,
+    begins: Vec<usize>,
+}
+
+/// A part of a text by keys, each as it is written there; of a key that is there twice the last one.
+type Parts<'a> = BTreeMap<String, &'a RawValue>;
+
+impl<'a> Lines<'a> {
+    fn of(text: &'a str) -> Lines<'a> {
+        let begins = text.match_indices('\n').map(|(at, _)| at + 1);
+        Lines { text, begins: [0].into_iter().chain(begins).collect() }
+    }
+
+    /// The line, from 1, on which a part of the text begins.
+    fn line(&self, part: &RawValue) -> usize {
+        // Parts are pieces of the text itself.
+        let at = part.get().as_ptr() as usize - self.text.as_ptr() as usize;
+        self.begins.partition_point(|begin| *begin <= at)
+    }
+}
+
 struct Reader<'a> {
     file: &'a str,
+    lines: Lines<'a>,
     notes: Notes,
     /// Keys of nodes and links that mean nothing here.
     unread: BTreeSet<String>,
@@ -75,9 +101,12 @@ struct Reader<'a> {
     off_globe: usize,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn network(mut self, root: &Value) -> Result<Imported, NetworkError> {
-        let list = |keys: &[&str]| keys.iter().find_map(|key| root.get(key)?.as_array());
+        let parts: Parts<'a> = serde_json::from_str(self.lines.text).unwrap_or_default();
+        let list = |keys: &[&str]| {
+            keys.iter().find_map(|key| serde_json::from_str::<Vec<&'a RawValue>>(parts.get(*key)?.get()).ok())
+        };
         let missing = || self.error(None, "`nodes` or `links` is missing: is this a graph in node-link form?");
         let nodes = list(&["nodes"]).ok_or_else(missing)?;
         let links = list(&["links", "edges"]).ok_or_else(missing)?;
@@ -109,15 +138,21 @@ impl Reader<'_> {
             let keys = std::mem::take(&mut self.unread).into_iter().collect::<Vec<_>>().join(", ");
             self.notes.add(format!("left out is what the file says of {keys}"));
         }
-        let network = builder.finish().map_err(|_| self.error(None, "no node in `nodes`"))?;
+        let line = parts.get("nodes").map(|nodes| self.lines.line(nodes));
+        let network = builder.finish().map_err(|_| self.error_at(line, None, "no node in `nodes`"))?;
         if !network.nodes.iter().any(|node| node.kind == NodeKind::Host) {
             self.notes.add("there is no host, only routers: add `[[host]]` and links to them".to_owned());
         }
         Ok(Imported { network, notes: self.notes.finish() })
     }
 
+    /// Of the file as a whole.
     fn error(&self, thing: Option<String>, problem: impl Into<String>) -> NetworkError {
-        NetworkError::new(self.file, None, Fault { thing, problem: problem.into() })
+        self.error_at(None, thing, problem)
+    }
+
+    fn error_at(&self, line: Option<usize>, thing: Option<String>, problem: impl Into<String>) -> NetworkError {
+        NetworkError::new(self.file, line, Fault { thing, problem: problem.into() })
     }
 
     fn see(&mut self, of: &Value, known: &[&str]) {
@@ -125,13 +160,16 @@ impl Reader<'_> {
         self.unread.extend(keys.filter(|key| !known.contains(&key.as_str())).map(|key| quoted(key)));
     }
 
-    fn node(&mut self, builder: &mut Builder, nodes: &mut Nodes, node: &Value) -> Result<(), NetworkError> {
-        self.see(node, &["id", "name", "pos", OWN]);
-        let id = node.get("id").and_then(scalar).ok_or_else(|| self.error(None, "a node has no `id`"))?;
+    fn node(&mut self, builder: &mut Builder, nodes: &mut Nodes, raw: &'a RawValue) -> Result<(), NetworkError> {
+        let (node, line) = self.part(raw);
+        self.see(&node, &["id", "name", "pos", OWN]);
+        let error = |reader: &Self, thing, problem: String| reader.error_at(Some(line), thing, problem);
+        let no_id = || error(self, None, "a node has no `id`".to_owned());
+        let id = node.get("id").and_then(scalar).ok_or_else(no_id)?;
         let label = node.get("name").and_then(scalar).unwrap_or_else(|| id.clone());
         let own = |key: &str| node.get(OWN).and_then(|own| own.get(key)).and_then(scalar);
         let kind = own("kind").map_or(Ok(NodeKind::Router), |kind| exchange::kind(&kind));
-        let kind = kind.map_err(|problem| self.error(Some(thing("node", &id)), problem))?;
+        let kind = kind.map_err(|problem| error(self, Some(thing("node", &id)), problem))?;
         let degrees = |at: usize| node.get("pos").and_then(|pos| pos.get(at)).and_then(Value::as_f64);
         let position = exchange::position(degrees(1), degrees(0));
         if node.get("pos").is_some() && position.is_none() {
@@ -140,7 +178,7 @@ impl Reader<'_> {
         let site = own("site");
         let foreign = Foreign { id: &id, label: &label, kind, site: site.as_deref(), position };
         let added = nodes.add(builder, &foreign, &mut self.notes);
-        added.map_err(|problem| self.error(Some(thing("node", &id)), problem))
+        added.map_err(|problem| error(self, Some(thing("node", &id)), problem))
     }
 
     fn link(
@@ -148,12 +186,14 @@ impl Reader<'_> {
         builder: &mut Builder,
         nodes: &Nodes,
         names: &mut exchange::Names,
-        link: &Value,
+        raw: &'a RawValue,
     ) -> Result<(), NetworkError> {
-        self.see(link, &["source", "target", "dist", "key", OWN]);
+        let (link, line) = self.part(raw);
+        self.see(&link, &["source", "target", "dist", "key", OWN]);
         let end = |key: &str| {
             let id = link.get(key).and_then(scalar).unwrap_or_default();
-            nodes.find(&id).map_err(|problem| self.error(Some("a link".to_owned()), format!("{key}: {problem}")))
+            let unknown = |problem| self.error_at(Some(line), Some("a link".to_owned()), format!("{key}: {problem}"));
+            nodes.find(&id).map_err(unknown)
         };
         let ends = [end("source")?, end("target")?];
         if ends[0] == ends[1] {
@@ -161,11 +201,7 @@ impl Reader<'_> {
             self.notes.add(format!("a link from {node} to itself is left out"));
             return Ok(());
         }
-        let mut labels = Labels::default();
-        for (key, value) in link.get(OWN).and_then(Value::as_object).into_iter().flatten() {
-            let name = || self.error(Some("a link".to_owned()), format!("`{OWN}.{}` is no text", quoted(key)));
-            labels.take(&format!("{PREFIX}{key}"), &scalar(value).ok_or_else(name)?, None);
-        }
+        let mut labels = self.labels(raw)?;
         let name = exchange::name_link(builder, names, &mut labels, ends, &mut self.notes);
         match link.get("dist").and_then(Value::as_f64) {
             Some(km) => labels.suppose("distance", "delay", format!("{km} km")),
@@ -174,8 +210,34 @@ impl Reader<'_> {
             }
             None => self.notes.add(format!("{} has no delay: no length and no places", thing("link", &name))),
         }
-        labels.read(builder, self.file, None, &name, ends)
+        labels.read(builder, self.file, Some(line), &name, ends)
     }
+
+    /// Longhaul's own keys of a link, each with its line.
+    fn labels(&self, link: &'a RawValue) -> Result<Labels, NetworkError> {
+        let own = parts(link).get(OWN).map(|own| parts(own)).unwrap_or_default();
+        let mut labels = Labels::default();
+        for (key, raw) in own {
+            let (value, line) = self.part(raw);
+            let no_text = || {
+                let problem = format!("`{OWN}.{}` is no text", quoted(&key));
+                self.error_at(Some(line), Some("a link".to_owned()), problem)
+            };
+            labels.take(&format!("{PREFIX}{key}"), &scalar(&value).ok_or_else(no_text)?, Some(line));
+        }
+        Ok(labels)
+    }
+
+    /// What a part of the text says, and its line.
+    fn part(&self, raw: &'a RawValue) -> (Value, usize) {
+        // The text as a whole has been read: it is JSON to the last part.
+        (serde_json::from_str(raw.get()).unwrap_or_default(), self.lines.line(raw))
+    }
+}
+
+/// The parts of an object; none of anything else.
+fn parts(raw: &RawValue) -> Parts<'_> {
+    serde_json::from_str(raw.get()).unwrap_or_default()
 }
 
 /// Texts, numbers and truth as text.

@@ -10,7 +10,7 @@ use sim::link::check_queue;
 use crate::control::{self, Ask, LinkState};
 use crate::cut;
 use crate::netem;
-use crate::place::{Changes, Driver, Place, Record};
+use crate::place::{Driver, Place, Record};
 use crate::plan::Plan;
 
 /// The links of a twin that is up.
@@ -20,8 +20,6 @@ pub struct Links<'a> {
     network: Network,
     record: Record,
     plan: Plan,
-    /// What netem does that is not in the description: nobody else knows it.
-    changes: Changes,
 }
 
 impl<'a> Links<'a> {
@@ -32,12 +30,12 @@ impl<'a> Links<'a> {
     pub fn of(place: &'a Place) -> Result<Links<'a>> {
         let (mut network, record) = place.read()?;
         let plan = Plan::new(&network, place.name())?;
-        let changes = place.changes()?;
-        for (n, [forward, backward]) in &changes {
-            let link = network.links.get_mut(*n).with_context(|| format!("the twin has no link {n}"))?;
-            (link.forward, link.backward) = (forward.clone(), backward.clone());
+        // What netem does that is not in the description: nobody else knows it.
+        for (n, [forward, backward]) in place.changes()? {
+            let link = network.links.get_mut(n).with_context(|| format!("the twin has no link {n}"))?;
+            (link.forward, link.backward) = (forward, backward);
         }
-        Ok(Links { place, network, record, plan, changes })
+        Ok(Links { place, network, record, plan })
     }
 
     /// The network as it was brought up; where netem carries it, as it is now.
@@ -112,13 +110,16 @@ impl<'a> Links<'a> {
             let changes = changes.iter().map(|(key, text)| (key.as_ref().to_owned(), text.as_ref().to_owned()));
             return control::ask(self.place, &Ask::Change { link, way, changes: changes.collect() }).map(drop);
         }
-        let now = &self.network.links[link];
-        let directions = changed(&[now.forward.clone(), now.backward.clone()], way, changes, now.mtu)?;
-        netem::change(&self.plan, link, &directions, now.mtu)?;
-        self.changes.insert(link, directions.clone());
-        let [forward, backward] = directions;
-        (self.network.links[link].forward, self.network.links[link].backward) = (forward, backward);
-        self.place.write_changes(&self.changes)
+        let (plan, described) = (&self.plan, &mut self.network.links[link]);
+        self.place.update_changes(|made| {
+            // Others may have changed it since this was read.
+            let now = made.remove(&link).unwrap_or_else(|| [described.forward.clone(), described.backward.clone()]);
+            let directions = changed(&now, way, changes, described.mtu)?;
+            netem::change(plan, link, &directions, described.mtu)?;
+            [described.forward, described.backward] = directions.clone();
+            made.insert(link, directions);
+            Ok(())
+        })
     }
 
     /// Why [`Links::change`] would refuse one of several links as they are now, so that none is changed then.

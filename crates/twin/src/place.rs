@@ -7,6 +7,7 @@
 //! | `lock` | locked by the emulator as long as it lives; its process id, for people |
 //! | `control` | its socket |
 //! | `changes.json` | [`Changes`], once there are any |
+//! | `changes.lock` | locked by who changes them |
 //! | `hosts` | names and addresses, in the form of `/etc/hosts` |
 //! | `log` | what the emulator said |
 
@@ -15,6 +16,8 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use model::network::{Direction, LinkIndex, Network};
@@ -27,6 +30,11 @@ use sys::process::Process;
 pub const ROOT: &str = "/run/longhaul/twin";
 /// Longest name of a twin: that of a network.
 pub const NAME_MAX: usize = model::network::limits::NAME_MAX;
+
+/// How long a change may take: some calls of `tc`.
+const CHANGE_MAX: Duration = Duration::from_secs(10);
+/// How often one that waits for another looks.
+const CHANGE_LOOK: Duration = Duration::from_millis(10);
 
 /// What `twin link` has changed where netem carries the packets: the emulator knows what it does by itself.
 pub type Changes = BTreeMap<LinkIndex, [Direction; 2]>;
@@ -138,13 +146,25 @@ impl Place {
         Ok((network, record))
     }
 
-    /// Writes what was changed; who reads meanwhile sees what was before.
+    /// Changes what was changed; who reads meanwhile sees what was before, and who changes waits until this is done. Nothing is
+    /// written if `change` fails.
     ///
     /// # Errors
-    /// What the file system says.
-    pub fn write_changes(&self, changes: &Changes) -> Result<()> {
+    /// What the file system says, that of `change`, or that another takes too long.
+    pub fn update_changes(&self, change: impl FnOnce(&mut Changes) -> Result<()>) -> Result<()> {
+        // Not the file itself, which is replaced. The lock ends with the file.
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(self.file("changes.lock"))?;
+        let until = Instant::now() + CHANGE_MAX;
+        while lock(&file, LockMode::Exclusive)? != Lock::Taken {
+            if Instant::now() > until {
+                bail!("another change of links of the twin `{}` takes longer than {CHANGE_MAX:?}", self.name);
+            }
+            sleep(CHANGE_LOOK);
+        }
+        let mut changes = self.changes()?;
+        change(&mut changes)?;
         let new = self.file("changes.json.new");
-        fs::write(&new, serde_json::to_vec(changes)?)?;
+        fs::write(&new, serde_json::to_vec(&changes)?)?;
         Ok(fs::rename(new, self.file("changes.json"))?)
     }
 
@@ -243,5 +263,30 @@ mod tests {
             assert!(Place::of(name).is_err(), "{name}");
         }
         assert_eq!(Place::of("my-net_2").unwrap().file("lock"), Path::new("/run/longhaul/twin/my-net_2/lock"));
+    }
+    #[test]
+    fn changes_at_once_do_not_undo_each_other() {
+        let dir = tempfile::tempdir().unwrap();
+        let place = Place { name: "many".to_owned(), dir: dir.path().to_owned() };
+        let change = |link: LinkIndex| {
+            place.update_changes(|changes| {
+                sleep(CHANGE_LOOK);
+                changes.insert(link, Default::default());
+                Ok(())
+            })
+        };
+        std::thread::scope(|scope| {
+            (0..8).map(|link| scope.spawn(move || change(link))).for_each(drop);
+        });
+        assert_eq!(place.changes().unwrap().into_keys().collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
+        assert!(
+            place
+                .update_changes(|changes| {
+                    changes.clear();
+                    bail!("no")
+                })
+                .is_err()
+        );
+        assert_eq!(place.changes().unwrap().len(), 8, "what fails changes nothing");
     }
 }

@@ -1,5 +1,5 @@
-//! The links of a twin do what they were told: what `bench/truth` measures, as far as it holds in a debug build on a
-//! machine that has other work.
+//! The links of a twin do what they were told: what `bench/truth` measures, as far as a debug build can. Rates of gigabits, queues under a
+//! flood, and Reno need an optimised one and a machine of their own: those rows are there only.
 
 mod fates;
 mod twin;
@@ -52,20 +52,32 @@ fn lost_in_simulation(direction: &Direction, count: u64, payload: u32, period: u
     (0..count).filter(|number| !left.contains(number)).collect()
 }
 
+/// Tests run where others do: once in three times must be in time.
+fn in_one_of_three(mut measure: impl FnMut() -> Result<(), String>) {
+    let off: Vec<String> = (0..3).map_while(|_| measure().err()).collect();
+    assert!(off.len() < 3, "{off:?}");
+}
+
 #[test]
 fn an_idle_link_has_its_round_trip() {
     if is_missing() {
         return;
     }
-    let twin = Twin::up(&line(), SEED);
-    // Half of the pings are not disturbed by what else runs: the emulator has real-time priority, the kernel answers by
-    // itself, and stamps what comes. `bench/truth` measures to the microsecond.
-    let mut times = twin.pings(100);
-    times.sort_by(f64::total_cmp);
-    let median = times[times.len() / 2];
-    assert!((19.7..23.0).contains(&median), "{median} ms and not 20");
-    let stats = twin.stats();
-    assert_eq!((stats.departed.packets, stats.dropped.total()), (100, 0));
+    // Waking up takes longer where processors are busy, some 70 to 90 µs a round trip with a compiler beside a debug build: `bench/truth`
+    // holds these to 50 µs + 0.1 %, and the first to 150 µs. `ping` prints three digits: below 10 ms those are enough to tell.
+    for (rtt_us, tolerance_us) in [(200, 300.0), (1_000, 151.0), (9_000, 159.0)] {
+        let delay = Duration::from_micros(rtt_us / 2);
+        in_one_of_three(|| {
+            let twin = Twin::up(&Direction { delay, ..Direction::default() }, SEED);
+            let mut times = twin.pings(200);
+            times.sort_by(f64::total_cmp);
+            let median_us = times[times.len() / 2] * 1e3;
+            let stats = twin.stats();
+            assert_eq!((stats.departed.packets, stats.dropped.total()), (200, 0));
+            let is_true = (median_us - rtt_us as f64).abs() <= tolerance_us;
+            is_true.then_some(()).ok_or(format!("{median_us} µs and not {rtt_us}"))
+        });
+    }
 }
 
 #[test]
@@ -79,11 +91,11 @@ fn the_rate_is_what_was_set() {
         let twin = Twin::up(&Direction { rate: Some(rate), queue, ..line() }, SEED);
         let (came, _) = twin.send(count, 1472);
         assert_eq!(missing(&came, count), BTreeSet::new());
-        // The receiver may see the first or the last one late, by milliseconds of 2 s.
+        // The receiver may see the first or the last one late, but not by 10 ms of 2 s.
         let span = came[came.len() - 1].at - came[0].at;
         let seen = ((count - 1) * 1500 * 8) as f64 / span.as_secs_f64();
         let off = seen / rate.bps() as f64 - 1.0;
-        assert!(off.abs() < 0.03, "{seen} b/s and not {rate}");
+        assert!(off.abs() <= 0.005, "{seen} b/s and not {rate}");
         let stats = twin.stats();
         assert_eq!(stats.departed.bytes, count * 1500);
         assert_eq!(

@@ -7,6 +7,7 @@
 #[allow(dead_code, reason = "e2e.rs uses the rest")]
 mod world;
 
+mod copy;
 mod crash;
 mod late;
 mod life;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use sys::netns::Namespace;
 
@@ -19,6 +20,8 @@ pub(super) struct Unread {
     device: String,
     /// Where it stood when packets began to be carried: what had been dropped before was never the link's.
     before: u64,
+    /// What was counted last.
+    last: AtomicU64,
 }
 
 impl Unread {
@@ -28,7 +31,7 @@ impl Unread {
     /// When the namespace or the device is not there.
     pub(super) fn new(namespace: &Namespace, device: &str) -> io::Result<Unread> {
         let table = namespace.run(|| File::open("/proc/thread-self/net/dev"))?;
-        let mut unread = Unread { table, device: device.to_owned(), before: 0 };
+        let mut unread = Unread { table, device: device.to_owned(), before: 0, last: AtomicU64::new(0) };
         unread.restart()?;
         Ok(unread)
     }
@@ -36,19 +39,20 @@ impl Unread {
     /// Counts from now on.
     ///
     /// # Errors
-    /// As [`Unread::count`].
+    /// When the device is gone.
     pub(super) fn restart(&mut self) -> io::Result<()> {
-        self.before = self.dropped()?;
+        (self.before, self.last) = (self.dropped()?, AtomicU64::new(0));
         Ok(())
     }
 
-    /// Packets that the kernel has dropped: the device was full, or down.
-    ///
-    /// # Errors
-    /// When the device is gone.
-    pub(super) fn count(&self) -> io::Result<u64> {
-        // A device of that name that was made anew begins at 0.
-        Ok(self.dropped()?.saturating_sub(self.before))
+    /// Packets that the kernel has dropped: the device was full, or down. If somebody took the device away, as far as was counted.
+    pub(super) fn count(&self) -> u64 {
+        match self.dropped() {
+            // A device of that name that was made anew begins at 0.
+            Ok(dropped) => self.last.store(dropped.saturating_sub(self.before), Ordering::Relaxed),
+            Err(error) => tracing::debug!(%error, device = self.device, "asking for what was dropped unread"),
+        }
+        self.last.load(Ordering::Relaxed)
     }
 
     fn dropped(&self) -> io::Result<u64> {

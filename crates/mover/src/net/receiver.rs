@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 
 use super::wake::Wake;
 use super::{NetEvent, NetStats, Opened};
+use crate::accept::Permit;
 use crate::frame::{Frame, Part, Pool};
 
 /// Commands in the queue of one thread.
@@ -232,6 +233,8 @@ struct Incoming {
 struct Stream {
     id: u16,
     socket: Arc<TcpStream>,
+    /// Its place in the agent's budget, until it is gone.
+    _permit: Option<Permit>,
     opener: Sealer,
     readable: bool,
     starved: bool,
@@ -258,6 +261,7 @@ impl Stream {
             id: opened.id,
             opener: Sealer::new(protection, secret),
             socket: opened.socket,
+            _permit: opened.permit,
             readable: true,
             starved: false,
             head: [0; HEADER],

@@ -11,6 +11,7 @@ use proto::record::{FILE_END, HEADER, HEADER_COVERED, Header, Kind, LAST};
 use proto::seal::{PayloadCheck, Protection, Sealer};
 
 use super::{Shared, Turn};
+use crate::accept::Permit;
 use crate::frame::{Frame, Part};
 use crate::net::test_data::TestData;
 use crate::net::{NetEvent, NetStats, Opened};
@@ -54,6 +55,8 @@ impl Record {
 /// A stream that sends.
 pub(super) struct Stream {
     pub(super) socket: Arc<TcpStream>,
+    /// Its place in the agent's budget, until it is gone.
+    _permit: Option<Permit>,
     /// The socket may have room.
     pub(super) writable: bool,
     /// It is to end after the parcel that it carries.
@@ -86,6 +89,7 @@ impl Stream {
         Stream {
             sealer: Sealer::new(shared.protection, secret),
             socket: opened.socket,
+            _permit: opened.permit,
             writable: true,
             ending: false,
             load: Load::None,

@@ -278,10 +278,6 @@ impl World {
         self.agent.as_mut().expect("it was started")
     }
 
-    pub(crate) fn agent_id(&self) -> u32 {
-        self.agent.as_ref().expect("it was started").id()
-    }
-
     fn ready(&self, key: &str) -> &str {
         self.ready[key].as_str().expect("the ready file is complete")
     }

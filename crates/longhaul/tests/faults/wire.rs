@@ -66,20 +66,3 @@ fn damage_in_the_last_record_is_noticed() {
         assert_same(&world.path("source"), &world.path("rw/tree"));
     }
 }
-
-/// A path that damages whatever takes long enough: what cannot be repaired is not published, and has an exit code of its own.
-#[test]
-fn what_arrives_damaged_again_and_again_is_given_up() {
-    const LENGTH: usize = 4 << 20;
-    let world = World::new();
-    world.write("source/big", LENGTH);
-    world.write("source/small", 100);
-    let wire = Proxy::start(world.address(), Damage { bits: u32::MAX, gap: LENGTH as u64 / 16, seed: 1 });
-    let to = world.there_by(&wire.address(), "rw/tree");
-    let ended = world.copy("--protect clear --streams 1", &world.here("source/"), &to).expect_code(5);
-    let summary = ended.summary();
-    assert_eq!((&summary["files_failed"], &summary["files_placed"]), (&1.into(), &1.into()), "{summary}");
-    assert_eq!((&summary["errors"][0]["path"], &summary["errors"][0]["outcome"]), (&"big".into(), &"corrupt".into()));
-    assert!(world.path("rw/tree/small").exists() && !world.path("rw/tree/big").exists());
-    assert!(left_behind(&world.path("rw/tree")).is_empty(), "{:?}", left_behind(&world.path("rw/tree")));
-}

@@ -6,6 +6,8 @@ mod cache;
 mod change;
 #[path = "e2e/hooks.rs"]
 mod hooks;
+#[path = "e2e/limits.rs"]
+mod limits;
 #[path = "e2e/memory.rs"]
 mod memory;
 #[path = "e2e/merge.rs"]

@@ -26,6 +26,8 @@ mod report;
 mod ssh;
 #[path = "e2e/sshd.rs"]
 mod sshd;
+#[path = "e2e/strangers.rs"]
+mod strangers;
 #[path = "e2e/there.rs"]
 mod there;
 #[path = "e2e/throughput.rs"]

@@ -42,9 +42,10 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::time::{Duration, Instant};
 
 use tree::{assert_same, entries, left_behind, make_awkward};
-use world::{Ended, World};
+use world::{Ended, World, wait_for};
 
 /// Length of the file that is interrupted, and a rate that makes its copy last some seconds.
 const SLOW_LENGTH: usize = 48 << 20;
@@ -231,6 +232,43 @@ fn a_copy_survives_the_death_of_its_agent() {
     }
     assert_same(&world.path("source"), &world.path("rw/tree"));
     assert!(left_behind(&world.path("rw")).is_empty());
+}
+
+#[test]
+fn the_second_interrupt_ends_a_copy_at_once() {
+    let mut world = World::new();
+    world.write("source/big", SLOW_LENGTH);
+    let mut copy = world.start(world.copy_command(SLOW_RATE, &world.here("source/"), &world.there("rw/tree")));
+    copy.wait_for_progress();
+    // What is in flight cannot be finished with an agent that stands still.
+    world.agent().signal("STOP");
+    copy.interrupt();
+    wait_for("the first to be heard", || copy.err().contains("Once more ends it at once").then_some(()));
+    assert!(!copy.has_ended(), "{}", copy.err());
+    copy.interrupt();
+    let ended = copy.end_within(Duration::from_secs(5)).expect_code(130);
+    assert!(ended.err.ends_with("interrupted\n"), "{}", ended.err);
+    world.agent().signal("CONT");
+    let summary = world.copy("", &world.here("source/"), &world.there("rw/tree")).expect_code(0).summary();
+    assert!(summary["bytes_sent"].as_u64() < Some(SLOW_LENGTH as u64), "all was sent again: {summary}");
+    assert_same(&world.path("source"), &world.path("rw/tree"));
+}
+
+#[test]
+fn the_second_signal_ends_an_agent_at_once() {
+    let mut world = World::new();
+    world.write("source/big", SLOW_LENGTH);
+    let mut copy = world.start(world.copy_command(SLOW_RATE, &world.here("source/"), &world.there("rw/tree")));
+    copy.wait_for_progress();
+    // The session cannot finish with a command that stands still.
+    copy.signal("STOP");
+    world.agent().signal("TERM");
+    wait_for("the first to be heard", || world.agent().err().contains("asked to stop").then_some(()));
+    assert!(!world.agent().has_ended(), "{}", world.agent().err());
+    world.agent().signal("TERM");
+    let begin = Instant::now();
+    let status = wait_for("the agent to end", || world.agent().status());
+    assert!(status.code() == Some(130) && begin.elapsed() < Duration::from_secs(5), "{status}, {:?}", begin.elapsed());
 }
 
 #[test]

@@ -66,3 +66,32 @@ fn damage_in_the_last_record_is_noticed() {
         assert_same(&world.path("source"), &world.path("rw/tree"));
     }
 }
+
+/// A wire that damages every parcel, as often as it is sent again: the files on it are given up, none of them is published,
+/// and what nothing was wrong with is not held up.
+#[test]
+fn what_cannot_be_repaired_is_not_published() {
+    const LENGTH: usize = 4 << 20;
+    for push in [true, false] {
+        let world = World::new();
+        let (from, to) = if push { ("source", "rw/tree") } else { ("rw/source", "tree") };
+        world.write(&format!("{from}/big"), LENGTH);
+        std::fs::create_dir(world.path(&format!("{from}/empty"))).unwrap();
+        // More than one bit in each parcel, and hardly any in the headers between them.
+        let wire = Proxy::start(world.address(), Damage { bits: u32::MAX, gap: 100_000, seed: 1 });
+        let place =
+            |name: &str| if name.starts_with("rw") { world.there_by(&wire.address(), name) } else { world.here(name) };
+        let options = "--protect clear --chunk-size 1MiB --streams 1";
+        let ended = world.copy(options, &place(&format!("{from}/")), &place(to)).expect_code(5);
+        let summary = ended.summary();
+        assert_eq!((&summary["exit_code"], &summary["files_failed"]), (&5.into(), &1.into()), "{summary}");
+        let corrupt: Vec<_> = ended.events().into_iter().filter(|event| event["outcome"] == "corrupt").collect();
+        assert!(corrupt.len() == 1 && corrupt[0]["path"] == "big", "{}", ended.out);
+        assert!(!world.path(to).join("big").exists() && world.path(to).join("empty").is_dir(), "push {push}");
+        // On a sound wire the same command goes on.
+        let sound = |name: &str| if name.starts_with("rw") { world.there(name) } else { world.here(name) };
+        world.copy("", &sound(&format!("{from}/")), &sound(to)).expect_code(0);
+        assert_same(&world.path(from), &world.path(to));
+        assert!(left_behind(&world.path(to)).is_empty(), "{:?}", left_behind(&world.path(to)));
+    }
+}

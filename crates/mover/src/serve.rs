@@ -243,8 +243,9 @@ impl Server {
 
     /// Takes what a session needs of the agent; what is left of an earlier one of the same job ends first.
     async fn room(&self, key: JobKey) -> Result<Room<'_>, Refusal> {
-        let place = self.sessions.try_acquire().map_err(|_| busy("this agent runs as many sessions as it may"))?;
+        // What it had, its place among them, is for the one that comes after it.
         self.supersede(&key).await;
+        let place = self.sessions.try_acquire().map_err(|_| busy("this agent runs as many sessions as it may"))?;
         let memory =
             Memory::take(&self.memory_left).ok_or_else(|| busy("this agent has no memory left for another session"))?;
         let (stop, _) = watch::channel(*self.stop.borrow());

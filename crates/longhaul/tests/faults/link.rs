@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::proxy::{Proxy, SLOW_BYTES, SLOW_PAUSE};
 use crate::tree::{assert_same, left_behind};
-use crate::world::{World, events};
+use crate::world::{World, events, wait_for};
 
 const LENGTH: usize = 40 << 20;
 /// Makes the copy last some seconds.
@@ -18,7 +18,10 @@ const BRIEFLY: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(45);
 
 fn world() -> (World, Proxy) {
-    let world = World::new();
+    wired(World::new())
+}
+
+fn wired(world: World) -> (World, Proxy) {
     world.write("source/big", LENGTH);
     world.write("source/small", 1_000);
     let wire = Proxy::sound(world.address());
@@ -86,6 +89,27 @@ fn a_link_that_is_lost_is_taken_up_again() {
     wire.down(true);
     sleep(AWAY);
     wire.down(false);
+    let summary = copy.end().expect_code(0).summary();
+    assert!(summary["reconnects"].as_u64() > Some(0), "{summary}");
+    assert_same(&world.path("source"), &world.path("rw/tree"));
+    assert!(left_behind(&world.path("rw")).is_empty());
+}
+
+/// The agent waits for a link that the command has given up: its session makes room for the one that takes the copy up.
+#[test]
+fn a_session_that_only_the_agent_still_has_makes_room_for_its_copy() {
+    let (world, far) = wired(World::configured(|_| "[limits]\nsessions = 1\n".to_owned()));
+    let near = Proxy::sound(&far.address());
+    let options = format!("{RATE} --timeout 3s");
+    let to = world.there_by(&near.address(), "rw/tree");
+    let mut copy = world.start(world.copy_command(&options, &world.here("source/"), &to));
+    copy.wait_for_progress();
+    // The agent is not told that anything is closed; another way to it opens later.
+    far.stall(true);
+    wait_for("the session to be given up", || {
+        events(&copy.out()).iter().any(|event| event["event"] == "reconnect").then_some(())
+    });
+    near.lead_to(world.address());
     let summary = copy.end().expect_code(0).summary();
     assert!(summary["reconnects"].as_u64() > Some(0), "{summary}");
     assert_same(&world.path("source"), &world.path("rw/tree"));

@@ -90,7 +90,7 @@ impl Decoder {
         };
         match serde_json::from_slice::<Typed>(json) {
             Ok(Typed { r#type }) => {
-                let kind = r#type.chars().take(KIND_MAX).flat_map(char::escape_debug).collect();
+                let kind = r#type.chars().flat_map(char::escape_debug).take(KIND_MAX).collect();
                 Ok(Some(Err(Unread { kind, why })))
             }
             Err(_) => Err(why.into()),
@@ -138,6 +138,15 @@ mod tests {
         let known = decoder.next_message::<ToAgent>().expect("it has a type").expect("it is there");
         assert_eq!(known.expect("a field more is no harm"), ToAgent::Stop { session: 1 });
         assert!(matches!(decoder.next_message::<ToAgent>(), Err(FrameError::Json(_))));
+    }
+
+    #[test]
+    fn a_type_is_as_short_as_it_says_once_it_is_escaped() {
+        let mut decoder = Decoder::default();
+        let message = serde_json::json!({"type": "\u{1b}".repeat(KIND_MAX)});
+        decoder.push(&encode(&message).expect("it is short"));
+        let message = decoder.next_message::<ToAgent>().expect("it has a type").expect("it is there");
+        assert_eq!(message.expect_err("nobody knows it").kind.len(), KIND_MAX);
     }
 
     #[test]

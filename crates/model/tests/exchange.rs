@@ -349,6 +349,15 @@ fn the_ending_tells_the_format() {
 }
 
 #[test]
+fn a_name_of_megabytes_is_made_to_fit_at_once() {
+    // Moving what follows for each that is left out would take minutes.
+    let name = format!("a{}b", "-".repeat(2 << 20));
+    let network =
+        read(Format::TopoHub, &format!(r#"{{"nodes": [{{"id": 0, "name": "{name}"}}], "edges": []}}"#)).network;
+    assert_eq!(network.nodes[0].name, "a-b");
+}
+
+#[test]
 fn what_is_documented_is_read() {
     let document = include_str!("../../../docs/topologies.md");
     let block = |language: &str| {

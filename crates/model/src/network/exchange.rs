@@ -105,9 +105,11 @@ impl Names {
     /// `wanted`, made to fit: other characters become `-`, and what was given before gets a number.
     pub(super) fn give(&mut self, wanted: &str) -> String {
         let fits = |c: char| if c.is_ascii_alphanumeric() || "_.-".contains(c) { c } else { '-' };
-        let mut name: String = wanted.trim().chars().map(fits).collect();
-        while let Some(at) = name.find("--") {
-            name.remove(at);
+        let mut name = String::new();
+        for c in wanted.trim().chars().map(fits) {
+            if c != '-' || !name.ends_with('-') {
+                name.push(c);
+            }
         }
         let name = name.trim_start_matches(['-', '_', '.']).trim_end_matches('-');
         let name = if name.is_empty() { "n" } else { &name[..name.len().min(NAME_MAX)] };

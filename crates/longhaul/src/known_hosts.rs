@@ -4,6 +4,8 @@
 //! refused. Lines that begin with `#` are comments. The file has mode 0600; it is replaced as a whole under a
 //! lock, so commands that run at once lose nothing of each other.
 
+mod text;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -12,6 +14,7 @@ use std::time::Duration;
 
 use mover::request::Fingerprint;
 use sys::file::{Lock, LockMode, lock};
+use text::Said;
 
 /// Bytes of the file; a longer one is none of ours (100,000 agents need less).
 const FILE_BYTES_MAX: u64 = 16 << 20;
@@ -100,48 +103,26 @@ impl KnownHosts {
         if self.look_up(name, found, &text)? {
             return Ok(Known::Same);
         }
-        let separator = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-        self.replace(&format!("{text}{separator}{name} {found}\n"))?;
+        self.replace(&text::with(&text, name, found))?;
         Ok(Known::Pinned)
     }
 
     /// The fingerprint that is pinned for an agent. A file that cannot be used has none: [`KnownHosts::check`] says why.
     pub(crate) fn pinned(&self, name: &str) -> Option<Fingerprint> {
-        let text = self.read().ok()?;
-        let mut lines = text.lines().map(str::split_whitespace);
-        lines.find_map(|mut words| (words.next() == Some(name)).then(|| words.next()?.parse().ok()).flatten())
+        text::pinned(&self.read().ok()?, name)
     }
 
     /// True if the agent is pinned with this fingerprint, false if it is not there.
     fn look_up(&self, name: &str, found: &Fingerprint, text: &str) -> Result<bool, Refused> {
-        for (line, content) in (1..).zip(text.lines()) {
-            let mut words = content.split_whitespace();
-            match (words.next(), words.next(), words.next()) {
-                (None, ..) => {}
-                (Some(word), ..) if word.starts_with('#') => {}
-                (Some(known), Some(pinned), None) => {
-                    let damaged = |_| Refused::Damaged { path: self.path.clone(), line };
-                    let pinned: Fingerprint = pinned.parse().map_err(damaged)?;
-                    if known != name {
-                        continue;
-                    }
-                    if pinned == *found {
-                        return Ok(true);
-                    }
-                    return Err(Refused::Changed {
-                        name: name.to_owned(),
-                        found: *found,
-                        pinned,
-                        path: self.path.clone(),
-                        line,
-                    });
-                }
-                _ => {
-                    return Err(Refused::Damaged { path: self.path.clone(), line });
-                }
+        let path = || self.path.clone();
+        match text::look_up(text, name, found) {
+            Said::Nothing => Ok(false),
+            Said::Same => Ok(true),
+            Said::Other { pinned, line } => {
+                Err(Refused::Changed { name: name.to_owned(), found: *found, pinned, path: path(), line })
             }
+            Said::Damaged { line } => Err(Refused::Damaged { path: path(), line }),
         }
-        Ok(false)
     }
 
     fn read(&self) -> Result<String, Refused> {

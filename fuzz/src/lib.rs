@@ -1,10 +1,13 @@
-//! Fuzz targets of the wire formats and the protocol's state machines; `scripts/fuzz` builds and runs them.
+//! Fuzz targets of the wire formats, the protocol's state machines and the files that are read; `scripts/fuzz` builds and runs them.
 //!
-//! Each program in `src/bin` runs one function of [`wire`] or [`machines`] on the inputs of libFuzzer.
+//! Each program in `src/bin` runs one function of a module here on the inputs of libFuzzer.
 
 mod input;
 pub mod machines;
 pub mod seeds;
+pub mod store;
+pub mod text;
+pub mod twin;
 pub mod wire;
 
 #[doc(hidden)]

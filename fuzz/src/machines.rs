@@ -30,7 +30,8 @@ pub(crate) mod source_op {
 pub fn source(data: &[u8]) {
     let mut input = Input(data);
     let reorder_chunks = [None, Some(2)][usize::from(input.byte() % 2)];
-    let mut machine = Source::new(source::Config { chunk_size: CHUNK, small_max: SMALL, reorder_chunks, dry_run: false });
+    let mut machine =
+        Source::new(source::Config { chunk_size: CHUNK, small_max: SMALL, reorder_chunks, dry_run: false });
     (0..4).for_each(|n| _ = machine.handle_entry(entry(n), n % 3));
     machine.flush();
     let (mut entries, mut finished) = (4, 0);
@@ -108,7 +109,12 @@ pub(crate) mod destination_op {
 pub fn destination(data: &[u8]) {
     let mut input = Input(data);
     let flags = input.byte();
-    let config = destination::Config { chunk_size: CHUNK, delete: flags & 1 == 1, links: flags & 2 == 2, dry_run: flags & 4 == 4 };
+    let config = destination::Config {
+        chunk_size: CHUNK,
+        delete: flags & 1 == 1,
+        links: flags & 2 == 2,
+        dry_run: flags & 4 == 4,
+    };
     let mut machine = Destination::new(config);
     let mut announced: u64 = 0;
     let mut told: u64 = 0;

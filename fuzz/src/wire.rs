@@ -5,6 +5,7 @@ use proto::door::{FromDoor, FromInstance};
 use proto::hello::{Accepting, Connecting, FINISH, HELLO, REPLY, SessionKey, announced};
 use proto::instance::{Meant, meant};
 use proto::limits::FIRST_BYTES_MAX;
+use proto::probe::Probe;
 use proto::record::{CHECK, HEADER_COVERED, Header};
 use proto::replay::{ReceiveBuffer, SendBuffer};
 use proto::seal::{Protection, Sealer};
@@ -81,6 +82,22 @@ pub fn instance(data: &[u8]) {
     if let Some(message) = FromInstance::decode(data) {
         assert_eq!(FromInstance::decode(&message.encode()), Some(message));
     }
+}
+
+/// A datagram that asks over a path or answers: whoever has not the key makes none, and bits that somebody flips are seen.
+pub fn probe(data: &[u8]) {
+    let key = SessionKey([1; 32]);
+    let path = Probe::path_of(data);
+    if let Some(probe) = Probe::decode(data, &key) {
+        assert_eq!((probe.encode(&key).as_slice(), path), (data, Some(probe.path)));
+    }
+    let mut input = Input(data);
+    let is_answer = input.byte() % 2 == 1;
+    let [path, number, sent_us] = [(); 3].map(|()| u64::from_le_bytes(input.array()));
+    let probe = Probe { is_answer, path, number, sent_us };
+    let (bytes, same) = flip(probe.encode(&key), input.array::<{ proto::probe::BYTES }>());
+    assert_eq!(Probe::decode(&bytes, &key), same.then_some(probe));
+    assert_eq!(Probe::decode(&bytes[..bytes.len() - 1], &key), None);
 }
 
 /// A journal as it is, or (first byte odd) bodies that are given their frames here, for nobody guesses a CRC.

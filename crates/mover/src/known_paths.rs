@@ -67,7 +67,13 @@ pub fn now_s() -> u64 {
 fn read(file: &Path) -> Vec<Memory> {
     let is_ours = std::fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.len() <= FILE_BYTES_MAX);
     let text = if is_ours { std::fs::read(file).unwrap_or_default() } else { Vec::new() };
-    serde_json::from_slice(&text).unwrap_or_default()
+    parse(&text)
+}
+
+/// What the text of a file says; nothing, if it is none of ours.
+#[must_use]
+pub fn parse(text: &[u8]) -> Vec<Memory> {
+    serde_json::from_slice(text).unwrap_or_default()
 }
 
 #[cfg(test)]

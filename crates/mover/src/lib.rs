@@ -19,7 +19,7 @@ pub mod link;
 pub mod net;
 pub mod numa;
 mod redial;
-mod relay;
+pub mod relay;
 pub mod report;
 pub mod request;
 pub mod scan;

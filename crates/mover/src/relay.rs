@@ -5,7 +5,7 @@
 //! of the one agent is never shown to the other. The source drives; if it cannot reach the destination, the
 //! destination does.
 
-pub(crate) mod wire;
+pub mod wire;
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;

@@ -32,7 +32,11 @@ impl Lines {
 }
 
 /// One event with its newline, within the bound of a message. One that cannot be brought below it is left out.
-pub(crate) fn line(mut event: Event) -> String {
+///
+/// # Panics
+/// Never: events are plain fields.
+#[must_use]
+pub fn line(mut event: Event) -> String {
     loop {
         let mut line = serde_json::to_string(&event).expect("events are plain fields");
         line.push('\n');
@@ -51,7 +55,7 @@ pub(crate) fn line(mut event: Event) -> String {
 ///
 /// # Errors
 /// When a line is no event; the text says what is wrong with it.
-pub(crate) fn unpack(text: &str) -> Result<Vec<Event>, String> {
+pub fn unpack(text: &str) -> Result<Vec<Event>, String> {
     if text.len() > EVENTS_BYTES_MAX {
         return Err(format!("a message of {} bytes of events", text.len()));
     }

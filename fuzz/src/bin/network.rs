@@ -1,0 +1,3 @@
+#![no_main]
+
+fuzz::target!("network", fuzz::text::network);

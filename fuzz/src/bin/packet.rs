@@ -1,0 +1,3 @@
+#![no_main]
+
+fuzz::target!("packet", fuzz::twin::packet);

@@ -1,0 +1,3 @@
+#![no_main]
+
+fuzz::target!("wish", fuzz::text::wish);

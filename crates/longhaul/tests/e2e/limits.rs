@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::tree::assert_same;
-use super::world::{Running, World, wait_for};
+use super::world::{Running, World, events, wait_for};
 
 /// Bytes of a file, and a rate at which its copy outlasts all that is asked meanwhile.
 const LENGTH: usize = 32 << 20;
@@ -22,8 +22,17 @@ fn limited(limits: &str) -> World {
     world
 }
 
-fn slow(world: &World, to: &str) -> Command {
-    world.copy_command(RATE, &world.here("source/"), &world.there(to))
+fn slow(world: &World, options: &str, to: &str) -> Command {
+    world.copy_command(&format!("{RATE} {options}"), &world.here("source/"), &world.there(to))
+}
+
+/// Waits until a copy has so many streams.
+fn wait_for_streams(copy: &mut Running, streams: u64) {
+    wait_for("its streams", || {
+        assert!(!copy.has_ended(), "it ended early: {}{}", copy.out(), copy.err());
+        let progress = events(&copy.out()).into_iter().rfind(|event| event["event"] == "progress")?;
+        (progress["streams"].as_u64() == Some(streams)).then_some(())
+    });
 }
 
 /// A small copy that comes too late: refused at once, in one line that says why, and nothing is made.
@@ -63,7 +72,7 @@ fn goes_on(world: &World, copies: Vec<(Running, &str)>) {
 #[test]
 fn a_session_too_many_is_refused() {
     let world = limited("sessions = 1");
-    let first = world.start(slow(&world, "rw/tree"));
+    let first = world.start(slow(&world, "", "rw/tree"));
     first.session();
     refused(&world, "this agent runs as many sessions as it may");
     goes_on(&world, vec![(first, "rw/tree")]);
@@ -72,7 +81,7 @@ fn a_session_too_many_is_refused() {
 #[test]
 fn a_killed_copy_gives_its_session_back() {
     let world = limited("sessions = 1");
-    let mut first = world.start(slow(&world, "rw/tree"));
+    let mut first = world.start(slow(&world, "", "rw/tree"));
     first.wait_for_progress();
     first.kill();
     gets_in(&world, "source/", "rw/tree");
@@ -84,10 +93,22 @@ fn memory_for_one_session_more_is_not_taken() {
     // Each session has at least 32 MiB.
     let world = limited("memory = \"64MiB\"");
     let copies = ["rw/first", "rw/second"].map(|to| {
-        let copy = world.start(slow(&world, to));
+        let copy = world.start(slow(&world, "", to));
         copy.session();
         (copy, to)
     });
     refused(&world, "this agent has no memory left for another session");
     goes_on(&world, copies.into());
+}
+
+#[test]
+fn a_stream_too_many_is_refused() {
+    let world = limited("streams = 3");
+    let mut first = world.start(slow(&world, "--streams 2", "rw/first"));
+    wait_for_streams(&mut first, 2);
+    // One is left: who wants more gets that one.
+    let mut second = world.start(slow(&world, "--streams 4", "rw/second"));
+    wait_for_streams(&mut second, 1);
+    refused(&world, "no data stream is left in the agent's budget");
+    goes_on(&world, vec![(first, "rw/first"), (second, "rw/second")]);
 }

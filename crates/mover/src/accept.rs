@@ -1,6 +1,8 @@
 //! The accepting port: tells control connections from data streams by their first byte, and lets in who
 //! proves to belong.
 
+mod places;
+
 use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -23,6 +25,8 @@ use crate::net::Opened;
 use crate::net::open;
 use crate::server::{Counters, Listener, Port};
 use crate::tls;
+
+use places::Places;
 
 /// How long a connection may take to prove itself.
 const PROVE: Duration = Duration::from_secs(10);
@@ -69,8 +73,8 @@ pub(crate) struct Arrivals {
 pub struct Hub {
     doors: Mutex<HashMap<SessionId, Door>>,
     /// Connections on which nothing was said yet.
-    silent: Semaphore,
-    handshakes: Semaphore,
+    silent: Places,
+    handshakes: Places,
     /// Data streams that may still be opened.
     streams: Arc<Semaphore>,
     counters: Arc<Counters>,
@@ -94,8 +98,8 @@ impl Hub {
     #[must_use]
     pub fn new(handshakes: usize, streams: usize, counters: Arc<Counters>) -> Arc<Hub> {
         let streams = Arc::new(Semaphore::new(streams));
-        let silent = Semaphore::new(handshakes.saturating_mul(SILENT_PER_HANDSHAKE));
-        Arc::new(Hub { doors: Mutex::default(), silent, handshakes: Semaphore::new(handshakes), streams, counters })
+        let silent = Places::new(handshakes.saturating_mul(SILENT_PER_HANDSHAKE));
+        Arc::new(Hub { doors: Mutex::default(), silent, handshakes: Places::new(handshakes), streams, counters })
     }
 
     /// Data streams that may still be opened.
@@ -245,8 +249,9 @@ impl Source<'_> {
     }
 }
 
+/// Lets a connection prove itself while it has a place.
 async fn prove(
-    mut stream: TcpStream,
+    stream: TcpStream,
     from: SocketAddr,
     hub: &Arc<Hub>,
     acceptor: TlsAcceptor,
@@ -254,14 +259,32 @@ async fn prove(
 ) -> Result<(), String> {
     let mut first = [0];
     {
-        let Ok(_place) = hub.silent.try_acquire() else { return hub.has_no_place() };
-        if stream.peek(&mut first).await.map_err(|e| e.to_string())? == 0 {
+        let mut place = hub.silent.take();
+        let said = tokio::select! {
+            said = stream.peek(&mut first) => said.map_err(|e| e.to_string())?,
+            () = place.lost() => return hub.has_no_place(),
+        };
+        if said == 0 {
             // It was made ahead, or to see which of several addresses answers first.
             return Ok(());
         }
     }
-    let Ok(_place) = hub.handshakes.try_acquire() else { return hub.has_no_place() };
-    if first[0] != TLS_HANDSHAKE {
+    let mut place = hub.handshakes.take();
+    tokio::select! {
+        proved = shake_hands(stream, from, first[0], hub, acceptor, controls) => proved,
+        () = place.lost() => hub.has_no_place(),
+    }
+}
+
+async fn shake_hands(
+    mut stream: TcpStream,
+    from: SocketAddr,
+    first: u8,
+    hub: &Arc<Hub>,
+    acceptor: TlsAcceptor,
+    controls: mpsc::Sender<Controller>,
+) -> Result<(), String> {
+    if first != TLS_HANDSHAKE {
         let coming = data_stream(&mut stream, hub).await?;
         return forward(stream, coming, hub).await;
     }

@@ -397,6 +397,8 @@ pub(crate) fn move_error(error: SessionError, attempts: u32, begun: bool) -> Mov
     let exit_code = match &error {
         error if begun && error.is_network() => 75,
         SessionError::Link(LinkError::Gone(_)) if begun => 75,
+        // So does an agent that has as many connections as it takes.
+        SessionError::Link(LinkError::Lost(error)) if is_closed(error) => 75,
         SessionError::Busy(_) => 75,
         SessionError::Link(LinkError::Refused(why)) | SessionError::Abandoned(why) => match why.code {
             Code::Busy | Code::Stopping => 75,
@@ -414,6 +416,12 @@ pub(crate) fn move_error(error: SessionError, attempts: u32, begun: bool) -> Mov
         n => format!("{} (after {n} attempts; the same command continues where it was)", chain(&error)),
     };
     MoveError { exit_code, text, again: error.is_network(), source: None, why: why(&error) }
+}
+
+/// Whether the other end answered, and then closed; not that nobody answers.
+fn is_closed(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)
 }
 
 fn why(error: &SessionError) -> Why {

@@ -477,7 +477,13 @@ impl Drop for Room<'_> {
     fn drop(&mut self) {
         self.forward.abort();
         self.server.options.counters.sessions_active.fetch_sub(1, Ordering::Relaxed);
-        self.server.jobs.lock().expect("no panic under the lock").remove(&self.key);
+        {
+            let mut jobs = self.server.jobs.lock().expect("no panic under the lock");
+            // One that outlasted the patience of its successor is not to take that one's entry along.
+            if jobs.get(&self.key).is_some_and(|job| job.stop.same_channel(&self.stop)) {
+                jobs.remove(&self.key);
+            }
+        }
         self.ended.send_replace(true);
     }
 }

@@ -50,6 +50,9 @@ pub const NAMES_BYTES_MAX: usize = 256 << 20;
 
 /// Times that one parcel may be sent because it arrived corrupt, before its files are given up (exit code 5).
 pub const REPAIRS_PER_PARCEL_MAX: u8 = 5;
+/// Times that one parcel may be sent again because its stream was lost, before its files are given up (exit code 6): a path that damages the same
+/// bytes each time costs a stream with a key, for nothing of a damaged record can be believed.
+pub const LOSSES_PER_PARCEL_MAX: u8 = 16;
 /// Times that a file may start again because its source changed, before it is given up (exit code 6).
 pub const RESTARTS_PER_FILE_MAX: u8 = 3;
 

@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::control::{FileEnd, Outcome, ToDestination, ToSource, Want, Wanted, cut};
 use crate::limits::{
-    DISKS_MAX, ENTRY_BYTES_MAX, OUTSTANDING_ENTRIES_MAX, OUTSTANDING_ENTRY_BYTES_MAX, PAGE_BYTES_MAX, PAGE_ENTRIES_MAX,
-    REPAIRS_PER_PARCEL_MAX, RESTARTS_PER_FILE_MAX,
+    DISKS_MAX, ENTRY_BYTES_MAX, LOSSES_PER_PARCEL_MAX, OUTSTANDING_ENTRIES_MAX, OUTSTANDING_ENTRY_BYTES_MAX,
+    PAGE_BYTES_MAX, PAGE_ENTRIES_MAX, REPAIRS_PER_PARCEL_MAX, RESTARTS_PER_FILE_MAX,
 };
 use crate::{ChunkSet, Entry, EntryKind};
 
@@ -116,6 +116,8 @@ struct Parcel {
     stream: Option<u16>,
     batch: bool,
     repairs: u8,
+    /// Streams that it was lost with.
+    losses: u8,
     /// It stands in the queue of what is read again.
     queued: bool,
 }
@@ -319,12 +321,27 @@ impl Source {
         if parcel.repairs <= REPAIRS_PER_PARCEL_MAX {
             return self.send_again(id);
         }
+        let why = format!("arrived corrupt {} times", u32::from(REPAIRS_PER_PARCEL_MAX) + 1);
+        self.give_up_parcel(id, &FileEnd::Corrupt { why });
+    }
+
+    fn lost(&mut self, id: u64) {
+        let Some(parcel) = self.parcels.get_mut(&id) else { return };
+        parcel.losses += 1;
+        if parcel.losses <= LOSSES_PER_PARCEL_MAX {
+            return self.send_again(id);
+        }
+        let times = u32::from(LOSSES_PER_PARCEL_MAX) + 1;
+        let why = format!("a part of it was lost with its stream {times} times: the path cuts or damages it");
+        self.give_up_parcel(id, &FileEnd::Failed { why });
+    }
+
+    fn give_up_parcel(&mut self, id: u64, end: &FileEnd) {
         let parcel = self.forget(id).expect("just seen");
         for item in parcel.items {
             // What started again since is another matter.
             if self.files.get(&item.index).is_some_and(|f| f.generation == item.generation) {
-                let why = format!("arrived corrupt {} times", u32::from(REPAIRS_PER_PARCEL_MAX) + 1);
-                self.give_up(item.index, FileEnd::Corrupt { why });
+                self.give_up(item.index, end.clone());
             }
         }
     }
@@ -566,9 +583,7 @@ impl Source {
             }
         }
         let lost: Vec<u64> = self.parcels.iter().filter(|(_, p)| p.stream == Some(stream)).map(|(&id, _)| id).collect();
-        for id in lost {
-            self.send_again(id);
-        }
+        lost.into_iter().for_each(|id| self.lost(id));
     }
 
     /// True when the whole manifest is known and all there is to be sent of it, as far as it was asked for, is on streams. Looks at every

@@ -95,3 +95,26 @@ fn what_cannot_be_repaired_is_not_published() {
         assert!(left_behind(&world.path(to)).is_empty(), "{:?}", left_behind(&world.path(to)));
     }
 }
+
+/// With a key a damaged record costs its stream. A path that damages each one is not tried for ever.
+#[test]
+fn what_costs_every_stream_is_given_up() {
+    for protection in ["integrity", "private"] {
+        let world = World::new();
+        world.write("source/big", 2 << 20);
+        std::fs::create_dir(world.path("source/empty")).unwrap();
+        let wire = Proxy::start(world.address(), Damage { bits: u32::MAX, gap: 100_000, seed: 1 });
+        let to = world.there_by(&wire.address(), "rw/tree");
+        let options = format!("--protect {protection} --chunk-size 1MiB --streams 1");
+        let summary = world.copy(&options, &world.here("source/"), &to).expect_code(6).summary();
+        let error = &summary["errors"][0];
+        assert!(
+            error["path"] == "big" && error["why"].as_str().is_some_and(|why| why.contains("lost with its stream")),
+            "{summary}"
+        );
+        assert!(!world.path("rw/tree/big").exists() && world.path("rw/tree/empty").is_dir());
+        world.copy("", &world.here("source/"), &world.there("rw/tree")).expect_code(0);
+        assert_same(&world.path("source"), &world.path("rw/tree"));
+        assert!(left_behind(&world.path("rw/tree")).is_empty(), "{:?}", left_behind(&world.path("rw/tree")));
+    }
+}

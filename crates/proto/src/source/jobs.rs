@@ -267,7 +267,8 @@ impl Source {
         self.next_parcel += 1;
         self.under_way[disk] += 1;
         let (lane, disk) = (lane as u8, disk as u8);
-        self.parcels.insert(id, Parcel { items, lane, disk, stream: None, batch, repairs: 0, queued: false });
+        self.parcels
+            .insert(id, Parcel { items, lane, disk, stream: None, batch, repairs: 0, losses: 0, queued: false });
         id
     }
 }

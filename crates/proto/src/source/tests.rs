@@ -297,6 +297,36 @@ fn repairs_are_bounded() {
     assert!(matches!(source.poll_finished().unwrap().outcome, Outcome::Corrupt(_)));
 }
 
+/// A parcel that is lost with each stream that it is sent on is given up, and what went beside it is not.
+#[test]
+fn losses_are_bounded() {
+    let mut source = announced([file(20), file(20)]);
+    source.handle_message(ToSource::Wants(vec![(0, all()), (1, all())])).unwrap();
+    let mut sent = 0;
+    for stream in 0..1000 {
+        while let Some(Job::Chunk { parcel, item }) = job(&mut source) {
+            assert!(source.handle_read(parcel, item, Read::Whole));
+            if item.index == 1 {
+                source.handle_sent(parcel, 9999);
+                source.handle_message(ToSource::Landed(vec![parcel])).unwrap();
+            } else {
+                source.handle_sent(parcel, stream);
+                sent += 1;
+            }
+        }
+        source.handle_stream_ended(stream, &[]);
+    }
+    assert_eq!(sent % (1 + usize::from(LOSSES_PER_PARCEL_MAX)), 0);
+    let ends: Vec<_> = std::iter::from_fn(|| source.poll_message())
+        .filter_map(|message| match message {
+            ToDestination::FileEnd { index, end } => Some((index, end)),
+            _ => None,
+        })
+        .collect();
+    let given_up: Vec<_> = ends.iter().filter(|(_, end)| !matches!(end, FileEnd::Whole { .. })).collect();
+    assert!(matches!(&given_up[..], [(0, FileEnd::Failed { .. })]), "{ends:?}");
+}
+
 /// Too many repairs of an old state are no reason to give up the new one.
 #[test]
 fn repairs_of_an_old_state_do_not_count() {

@@ -78,3 +78,53 @@ pub(super) fn write(tokens: &[Token]) -> String {
 pub(super) fn id(sha256: &[u8; 32]) -> String {
     hex(&sha256[..4])
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn path() -> impl Strategy<Value = AbsPath> {
+        "(/[a-zé \"\\\\]{1,6}){1,3}".prop_map(|text| AbsPath::new(text.as_bytes()).expect("it is absolute"))
+    }
+
+    fn token() -> impl Strategy<Value = Token> {
+        let paths = || prop::collection::vec(path(), 0..3);
+        let scope = (paths(), paths(), any::<(bool, bool)>()).prop_map(|(read, write, (test, relay))| Scope {
+            read,
+            write,
+            test,
+            relay,
+        });
+        let times = (0..1u64 << 40, proptest::option::of(0..1u64 << 40));
+        ("\\PC{1,20}", any::<[u8; 32]>(), scope, times).prop_map(|(name, sha256, scope, (created, expires))| {
+            let time = |seconds| from_unix_s(seconds).expect("it is in range");
+            Token { id: id(&sha256), name, sha256, scope, created: time(created), expires: expires.map(time) }
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn tokens_come_back_as_they_were(tokens in prop::collection::vec(token(), 0..4)) {
+            prop_assert_eq!(read(write(&tokens).as_bytes()), Ok(tokens));
+        }
+
+        #[test]
+        fn a_damaged_file_is_refused_or_read(
+            tokens in prop::collection::vec(token(), 1..3),
+            at in any::<prop::sample::Index>(),
+            to: u8,
+        ) {
+            let mut bytes = write(&tokens).into_bytes();
+            let place = at.index(bytes.len());
+            bytes[place] = to;
+            // What is read can be written, and says the same.
+            if let Ok(tokens) = read(&bytes) {
+                prop_assert_eq!(read(write(&tokens).as_bytes()), Ok(tokens));
+            }
+        }
+    }
+}

@@ -2,6 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use proptest::prelude::*;
+
 use super::*;
 
 fn print(byte: u8) -> Fingerprint {
@@ -90,4 +92,41 @@ fn a_place_that_cannot_be_written_says_so() {
     let known = KnownHosts::new(dir.path().join("plain/known_hosts"));
     let text = known.check("a:1", &print(1)).unwrap_err().to_string();
     assert!(text.contains("--known-hosts"), "{text}");
+}
+
+/// Lines that are right, and some that are not.
+fn lines() -> impl Strategy<Value = Vec<u8>> {
+    let right = (prop_oneof![Just("a:1"), Just("b:1"), Just("# a:1"), Just("")], 1..4u8);
+    let line = prop_oneof![
+        8 => right.prop_map(|(name, byte)| format!("{name} {}", print(byte)).into_bytes()),
+        1 => prop::collection::vec(any::<u8>(), 0..20),
+        1 => Just(Vec::new()),
+    ];
+    prop::collection::vec(line, 0..5).prop_map(|lines| lines.join(&b'\n'))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_the_file_says_stays_and_an_agent_is_pinned_once(text in lines()) {
+        let (_dir, known) = file();
+        fs::create_dir_all(known.path().parent().unwrap()).unwrap();
+        fs::write(known.path(), &text).unwrap();
+        let said = known.check("a:1", &print(1));
+        let after = fs::read(known.path()).unwrap();
+        match said {
+            Ok(Known::Pinned) => {
+                prop_assert!(after.starts_with(&text) && after.len() > text.len());
+                prop_assert_eq!(known.check("a:1", &print(1)).unwrap(), Known::Same);
+                let changed = matches!(known.check("a:1", &print(2)), Err(Refused::Changed { .. }));
+                prop_assert!(changed);
+            }
+            Ok(Known::Same) => {
+                prop_assert_eq!(known.pinned("a:1"), Some(print(1)));
+                prop_assert_eq!(after, text);
+            }
+            Err(_) => prop_assert_eq!(after, text),
+        }
+    }
 }

@@ -2,10 +2,11 @@
 
 use mover::event::{Progress, Started};
 use mover::request::Steer;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::mpsc;
 
 use super::place::Place;
-use super::wire::{Request, Status};
+use super::wire::{Reply, Request, Status};
 use super::{Control, client};
 use crate::output::Exporter;
 
@@ -124,4 +125,25 @@ async fn what_the_dead_left_behind_is_removed() {
     assert!(dead.exists());
     assert_eq!(list(&setting.place).await.len(), 1);
     assert!(!dead.exists());
+}
+
+/// Whoever says what is no request is told so or hung up on, and those after it are served.
+#[tokio::test]
+async fn no_line_harms_the_session() {
+    let mut setting = setting(1);
+    setting.control.event(&started(ID)).unwrap();
+    let socket = setting.place.socket(ID).unwrap();
+    let lines: [&[u8]; 5] = [b"\n", b"{}\n", b"\xff\xfe\n", &[b'['; 4000], &[b' '; 200_000]];
+    for line in lines {
+        let mut stream = tokio::net::UnixStream::connect(&socket).await.unwrap();
+        let _ = stream.write_all(line).await;
+        let _ = stream.shutdown().await;
+        let mut said = String::new();
+        let heard = tokio::time::timeout(super::REQUEST_TIME_MAX * 2, stream.read_to_string(&mut said));
+        let _ = heard.await.expect("it does not wait for more");
+        let is_refused = |said: &str| serde_json::from_str::<Reply>(said).is_ok_and(|reply| !reply.ok);
+        assert!(said.is_empty() || is_refused(&said), "{line:?}: {said}");
+        assert_eq!(list(&setting.place).await.len(), 1);
+    }
+    assert!(setting.steers.try_recv().is_err(), "nothing was changed");
 }

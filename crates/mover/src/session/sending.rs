@@ -288,7 +288,12 @@ impl Sending {
     ///
     /// # Errors
     /// When no stream can be opened.
-    pub fn tick(&mut self, now: Instant, wire: &Wire, is_last: bool) -> Result<Vec<u16>, SessionError> {
+    pub fn tick(
+        &mut self,
+        now: Instant,
+        wire: &Wire,
+        is_last: impl FnOnce() -> bool,
+    ) -> Result<Vec<u16>, SessionError> {
         self.streams.maintain(now, wire.link.is_heard(now))?;
         let behind = self.streams.left_for();
         self.leave(&behind);
@@ -297,7 +302,7 @@ impl Sending {
         if now.duration_since(self.watched_at) >= LOOK {
             self.watched_at = now;
             given_up.extend(self.watch(now, wire.link.works(now)));
-            given_up.extend(self.hasten(is_last));
+            given_up.extend(self.hasten(is_last()));
         }
         self.pace(now);
         Ok(given_up)

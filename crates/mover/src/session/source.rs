@@ -569,7 +569,8 @@ impl Session {
     async fn tick(&mut self) -> Result<(), SessionError> {
         let now = Instant::now();
         self.wire.tick(now).await?;
-        let is_last = self.machine.is_sent();
+        // Asked only when it is time to look: it goes through all that is under way.
+        let is_last = || self.machine.is_sent();
         for id in self.sending.tick(now, &self.wire, is_last)? {
             self.endings.given_up(id, now);
             self.wire.link.send(Control::StreamLost(id)).await;

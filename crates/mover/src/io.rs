@@ -8,6 +8,7 @@ pub mod describe;
 pub mod epochs;
 pub mod input;
 pub mod journal;
+pub mod open;
 pub mod output;
 pub mod place;
 pub mod read;

@@ -43,6 +43,20 @@ fn equal_content_is_not_sent_again() {
     assert_same(&world.path("source"), &world.path("rw/tree"));
 }
 
+/// Of a file that is one hole no chunk travels.
+#[test]
+fn a_hole_replaces_what_is_of_its_size() {
+    let world = World::new();
+    fs::create_dir(world.path("source")).unwrap();
+    File::create(world.path("source/hole")).unwrap().set_len(BIG as u64).unwrap();
+    world.write("rw/tree/hole", BIG);
+    let summary =
+        world.copy("--sync --by-checksum", &world.here("source/"), &world.there("rw/tree")).expect_code(0).summary();
+    assert_eq!((&summary["files_placed"], &summary["bytes_sent"]), (&1.into(), &0.into()), "{summary}");
+    assert_eq!(fs::metadata(world.path("rw/tree/hole")).unwrap().blocks(), 0);
+    assert_same(&world.path("source"), &world.path("rw/tree"));
+}
+
 #[test]
 fn a_dry_run_by_checksum_ends_and_changes_nothing() {
     let world = World::new();
@@ -132,8 +146,16 @@ fn equal_files_that_nobody_may_write_are_equal_for_their_owner_too() {
 
     let mut world = World::still();
     two_trees(&world);
-    let names = ["", "run", "rw", "rw/tree", "rw/tree/same", "rw/tree/big-same", "rw/tree/other", "rw/tree/big-other"];
-    for name in names {
+    // Nothing can be made in this directory, and nothing need be.
+    for name in ["source/closed", "rw/tree/closed"] {
+        world.write(&format!("{name}/big-same"), BIG + 2);
+        let closed = fs::Permissions::from_mode(0o555);
+        fs::set_permissions(world.path(name), closed).unwrap();
+    }
+    File::open(world.path("source/closed/big-same")).unwrap().set_modified(std::time::UNIX_EPOCH).unwrap();
+    let names =
+        ["same", "big-same", "other", "big-other", "closed", "closed/big-same"].map(|name| format!("rw/tree/{name}"));
+    for name in ["", "run", "rw", "rw/tree"].into_iter().chain(names.iter().map(String::as_str)) {
         if let Err(error) = chown(world.path(name), Some(NOBODY), Some(NOBODY)) {
             return eprintln!("skipped: only root acts for others ({error})");
         }
@@ -144,6 +166,6 @@ fn equal_files_that_nobody_may_write_are_equal_for_their_owner_too() {
     world.start_agent_under(&["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"], "127.0.0.1:0");
     let summary =
         world.copy("--sync --by-checksum", &world.here("source/"), &world.there("rw/tree")).expect_code(0).summary();
-    assert_eq!((&summary["files_skipped"], &summary["files_placed"]), (&2.into(), &2.into()), "{summary}");
+    assert_eq!((&summary["files_skipped"], &summary["files_placed"]), (&3.into(), &2.into()), "{summary}");
     assert_same(&world.path("source"), &world.path("rw/tree"));
 }

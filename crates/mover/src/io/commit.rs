@@ -227,7 +227,7 @@ impl Committer {
             .chunks
             .into_iter()
             .filter_map(|(index, chunks)| Some((self.targets.current(index)?, chunks)))
-            .filter(|(target, _)| target.slot.is_some_and(|s| s != u64::MAX))
+            .filter(|(target, _)| target.slot().is_some_and(|s| s != u64::MAX))
             .collect();
         self.make_durable(&files, &unfinished)?;
         let placed = self.rename(files);
@@ -247,8 +247,10 @@ impl Committer {
 
     /// Holes, length and attributes of a file that is written.
     fn complete(&self, target: &Target, size: u64, holes: &ChunkSet) -> io::Result<()> {
-        self.punch(target, size, holes)?;
-        if let Some(file) = target.file.get() {
+        if target.big.is_some() {
+            // One that is nothing but holes has no file yet.
+            let file = target.open(&ChunkSet::new())?;
+            self.punch(target, size, holes)?;
             truncate(&file.cached, size)?;
             fchmod(&file.cached, target.entry.mode)?;
             attributes(&file.cached, &target.entry, self.place.preserves(self.preserve_all))?;
@@ -258,7 +260,7 @@ impl Committer {
 
     /// Makes chunks of a file holes: their space was reserved when the file was opened.
     fn punch(&self, target: &Target, size: u64, holes: &ChunkSet) -> io::Result<()> {
-        let Some(file) = target.file.get() else { return Ok(()) };
+        let Some(file) = target.file() else { return Ok(()) };
         holes.ranges().iter().try_for_each(|range| {
             let [begin, end] = [range.start, range.end].map(|chunk| (chunk * self.chunk_size).min(size));
             punch_hole(&file.cached, begin, end - begin).map(|_| ())
@@ -266,13 +268,13 @@ impl Committer {
     }
 
     fn make_durable(&self, files: &[(Arc<Target>, u64)], unfinished: &[(Arc<Target>, ChunkSet)]) -> io::Result<()> {
-        let all_big = files.iter().all(|(t, _)| t.file.get().is_some());
+        let all_big = files.iter().all(|(t, _)| t.file().is_some());
         if all_big && files.len() + unfinished.len() <= FSYNC_FILES_MAX {
             for (target, _) in files {
-                fsync(&target.file.get().expect("all are big").cached)?;
+                fsync(&target.file().expect("all are big").cached)?;
             }
             for (target, _) in unfinished {
-                fdatasync(&target.file.get().expect("sent in chunks").cached)?;
+                fdatasync(&target.file().expect("sent in chunks").cached)?;
             }
             return Ok(());
         }
@@ -354,10 +356,10 @@ impl Committer {
         let mut journal = self.journal.lock().expect("no panic under the lock");
         let checkpoint = !unfinished.is_empty();
         for (target, chunks) in unfinished {
-            journal.push(Record::Chunks { slot: target.slot.expect("sent in chunks"), chunks });
+            journal.push(Record::Chunks { slot: target.slot().expect("sent in chunks"), chunks });
         }
         for (target, outcome) in placed {
-            if let (Some(slot), Outcome::Placed | Outcome::Kept) = (target.slot, outcome) {
+            if let (Some(slot), Outcome::Placed | Outcome::Kept) = (target.slot(), outcome) {
                 journal.push(Record::Close { slot });
             }
         }
@@ -386,7 +388,7 @@ impl Committer {
             Ok(()) => Outcome::Equal,
             Err(error) => Outcome::Failed(say(&format!("setting the attributes of {}", target.entry.path), &error)),
         };
-        if let Some(slot) = target.slot {
+        if let Some(slot) = target.slot() {
             self.journal.lock().expect("no panic under the lock").push(Record::Close { slot });
         }
         self.published(index, outcome);

@@ -2,22 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use proto::control::{CopyOptions, Outcome, Overwrite};
 use proto::destination::Decision;
 use proto::journal::Record;
 use proto::{ChunkSet, Entry, EntryKind, Identity, RelPath, Time};
-use sys::file::{Cache, Dir, Kind, Meta, OpenFlags, Times, set_direct, statfs};
+use sys::file::{Dir, Kind, Meta, OpenFlags, Times};
 
 use super::describe::{attributes, open_to_describe};
 use super::epochs::Epochs;
 use super::journal::JournalFile;
+use super::open::Opener;
 use super::place::{Place, is_own_name};
-use super::target::{BigFile, Counted, Target, Targets};
+use super::target::{Big, Counted, Target, Targets};
 use super::{nanoseconds, say, time};
-use crate::request::IoChoice;
 
 /// Bytes read at a time for a digest of what is there.
 const COMPARE_BYTES: usize = 1 << 20;
@@ -43,8 +43,8 @@ pub struct Decider {
     pub chunk_size: u32,
     /// Files of up to this many bytes travel whole.
     pub small_max: u32,
-    /// Which I/O may be used.
-    pub io: IoChoice,
+    /// Opens temporary files.
+    pub opener: Arc<Opener>,
     /// When the copy first began, if this run continues it.
     pub resumed_since: Option<Time>,
     /// Renames the one entry of a copy to a single name.
@@ -59,8 +59,6 @@ pub struct Decider {
     pub epochs: Arc<Epochs>,
     /// Directories told to the journal in this epoch.
     pub touched: Mutex<(u64, std::collections::HashSet<RelPath>)>,
-    /// True if direct I/O turned out not to be offered here.
-    pub no_direct: OnceLock<()>,
 }
 
 /// An answer of the decider.
@@ -254,14 +252,14 @@ impl Decider {
             && let Some(decision) = self.against(entry, meta, &dir, name, lane)?
         {
             if matches!(decision, Decision::Compare { .. }) && !self.options.dry_run {
-                self.prepare(index, entry, parent, &dir, lane)?;
+                self.prepare(index, entry, parent, &dir, lane, true)?;
             }
             return Ok(decision);
         }
         if self.options.dry_run {
             return Ok(Decision::Settled(Outcome::Would));
         }
-        let have = self.prepare(index, entry, parent, &dir, lane)?;
+        let have = self.prepare(index, entry, parent, &dir, lane, false)?;
         Ok(Decision::Receive { have, disk: lane })
     }
 
@@ -316,23 +314,29 @@ impl Decider {
         if meta.mode != entry.mode { dir.chmod(name, entry.mode) } else { Ok(()) }
     }
 
-    /// Makes ready to receive a file; gives the chunks that an earlier run left.
-    fn prepare(&self, index: u64, entry: &Entry, parent: RelPath, dir: &Dir, lane: u8) -> io::Result<ChunkSet> {
+    /// Makes ready to receive a file; gives the chunks that an earlier run left. What `may_be_equal` gets its temporary file only
+    /// when something arrives: an equal file may stand where none can be made, or fill a disk that has no room for it twice.
+    fn prepare(
+        &self,
+        index: u64,
+        entry: &Entry,
+        parent: RelPath,
+        dir: &Dir,
+        lane: u8,
+        may_be_equal: bool,
+    ) -> io::Result<ChunkSet> {
         let generation = self.generations.lock().expect("no panic under the lock").get(&index).copied().unwrap_or(0);
         let small = entry.size().is_some_and(|size| size <= u64::from(self.small_max));
         let temp = self.temp(&entry.path, generation, &parent)?;
         let mut target = Target::new(index, generation, entry.clone(), parent, temp, lane);
         let mut have = ChunkSet::new();
         if !small {
-            let (slot, chunks) = self.slot(entry, generation, dir, &target.temp)?;
-            target.slot = Some(slot);
-            let is_new = chunks.is_empty();
-            have = self.open_big(&target, dir, chunks).inspect_err(|_| {
-                // Of what was received before a later run can make use.
-                if is_new {
-                    let _ = remove_if_there(dir, &target.temp);
-                }
-            })?;
+            let slot;
+            (slot, have) = self.slot(entry, generation, dir, &target.temp)?;
+            target.big = Some(Big::new(slot, self.opener.clone()));
+            if !may_be_equal || !have.is_empty() {
+                target.open(&have)?;
+            }
         }
         self.targets.insert(Arc::new(target));
         Ok(have)
@@ -370,61 +374,12 @@ impl Decider {
         Ok((slot, ChunkSet::new()))
     }
 
-    /// Opens the temporary file: the one that is there if chunks of it are durable, else a new one.
-    fn open_big(&self, target: &Target, dir: &Dir, chunks: ChunkSet) -> io::Result<ChunkSet> {
-        let both = OpenFlags { read: true, write: true, ..OpenFlags::write() };
-        let cached = match chunks.is_empty() {
-            false => Some(dir.open_file(&target.temp, both)?),
-            true => None,
-        };
-        let cached = match cached {
-            Some(file) => file,
-            None => {
-                remove_if_there(dir, &target.temp)?;
-                let file = dir.open_file(&target.temp, OpenFlags::create_new(0o600))?;
-                self.reserve(&file, target)?;
-                file
-            }
-        };
-        let (aligned, direct) = self.open_direct(dir, &target.temp)?;
-        let device = Meta::of(&cached)?.dev;
-        let cache = if direct { Cache::Stays } else { self.io.cache(&cached) };
-        let (aligned, cached) = (Arc::new(aligned), Arc::new(cached));
-        let file = BigFile { aligned, cached, direct, cache, device, counted: Counted::new() };
-        target.file.set(file).expect("opened once");
-        Ok(chunks)
-    }
-
-    /// Reserves the space: writes then neither fragment nor wait for each other. Holes are punched as they
-    /// are met. A disk that is too small for the file with its holes filled may still hold it.
-    fn reserve(&self, file: &std::os::fd::OwnedFd, target: &Target) -> io::Result<()> {
-        let Some(size) = target.entry.size() else { return Ok(()) };
-        // An attempt that fails takes all that is left first, and others write to this disk too.
-        if statfs(file).is_ok_and(|disk| size > disk.available_bytes) {
-            return Ok(());
-        }
-        match sys::file::fallocate(file, 0, size, false) {
-            Err(e) if e.kind() == io::ErrorKind::StorageFull => sys::file::truncate(file, 0),
-            other => other.map(|_| ()),
-        }
-    }
-
-    fn open_direct(&self, dir: &Dir, temp: &[u8]) -> io::Result<(std::os::fd::OwnedFd, bool)> {
-        let file = dir.open_file(temp, OpenFlags { read: true, ..OpenFlags::write() })?;
-        let wanted = self.io.may_be_direct() && self.no_direct.get().is_none();
-        let direct = wanted && set_direct(&file, true).unwrap_or(false);
-        if wanted && !direct {
-            let _ = self.no_direct.set(());
-        }
-        Ok((file, direct))
-    }
-
     /// Throws away what has arrived of a file.
     pub fn discard(&self, index: u64) {
         *self.generations.lock().expect("no panic under the lock").entry(index).or_default() += 1;
         let Some(target) = self.targets.remove(index) else { return };
-        target.dead.store(true, std::sync::atomic::Ordering::Release);
-        if let Some(slot) = target.slot
+        target.kill();
+        if let Some(slot) = target.slot()
             && let Some(journal) = &self.journal
         {
             journal.lock().expect("no panic under the lock").push(Record::Close { slot });

@@ -1,12 +1,15 @@
 //! Files at the destination that are being received.
 
 use std::collections::HashMap;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use proto::{ChunkSet, Entry, RelPath};
 use sys::file::Cache;
+
+use super::open::Opener;
 
 /// Shards of the table: readers of different files do not meet.
 const SHARDS: usize = 64;
@@ -29,17 +32,38 @@ pub struct Target {
     pub temp: Vec<u8>,
     /// Number of the disk that it is written to.
     pub lane: u8,
-    /// Number in the journal, for a file sent in chunks.
-    pub slot: Option<u64>,
-    /// The open temporary file, for a file sent in chunks.
-    pub file: OnceLock<BigFile>,
+    /// For a file sent in chunks.
+    pub big: Option<Big>,
     /// It was discarded: writers leave it alone.
-    pub dead: AtomicBool,
+    dead: AtomicBool,
     /// A writer has taken it (small files).
     pub taken: AtomicBool,
     /// Chunks that a writer has taken. A parcel that arrives twice is written once: a second write could end when
     /// the file has its name already.
     pub taken_chunks: Mutex<ChunkSet>,
+}
+
+/// What a file sent in chunks has beyond the others.
+#[derive(Debug)]
+pub struct Big {
+    /// Number in the journal.
+    pub slot: u64,
+    /// Opens its temporary file.
+    opener: Arc<Opener>,
+    /// The temporary file, once it is open.
+    file: OnceLock<BigFile>,
+    /// Held while the file is opened, or given up.
+    opening: Mutex<()>,
+    /// It is one of those that are open, or will be.
+    _counted: Counted,
+}
+
+impl Big {
+    /// A file with this number in the journal; nothing is open yet.
+    #[must_use]
+    pub fn new(slot: u64, opener: Arc<Opener>) -> Big {
+        Big { slot, opener, file: OnceLock::new(), opening: Mutex::default(), _counted: Counted::new() }
+    }
 }
 
 /// Big files that this process has open to be received, of all sessions.
@@ -84,8 +108,6 @@ pub struct BigFile {
     pub cache: Cache,
     /// The device it is on.
     pub device: u64,
-    /// It is one of those that are open.
-    pub counted: Counted,
 }
 
 impl Target {
@@ -99,8 +121,7 @@ impl Target {
             parent,
             temp,
             lane,
-            slot: None,
-            file: OnceLock::new(),
+            big: None,
             dead: AtomicBool::new(false),
             taken: AtomicBool::new(false),
             taken_chunks: Mutex::default(),
@@ -133,6 +154,45 @@ impl Target {
     #[must_use]
     pub fn take_whole(&self) -> bool {
         !self.taken.swap(true, Ordering::AcqRel)
+    }
+
+    /// Number in the journal, for a file sent in chunks.
+    #[must_use]
+    pub fn slot(&self) -> Option<u64> {
+        self.big.as_ref().map(|big| big.slot)
+    }
+
+    /// The temporary file, if it is one sent in chunks and open.
+    #[must_use]
+    pub fn file(&self) -> Option<&BigFile> {
+        self.big.as_ref()?.file.get()
+    }
+
+    /// The temporary file of one sent in chunks; makes it if nothing of it was received before, or opens the one in which `kept`
+    /// chunks of an earlier run are.
+    ///
+    /// # Errors
+    /// When it cannot be made or opened, when it was discarded, or is not sent in chunks.
+    pub fn open(&self, kept: &ChunkSet) -> io::Result<&BigFile> {
+        let big = self.big.as_ref().ok_or_else(|| io::Error::other("a small file is not received in chunks"))?;
+        if let Some(file) = big.file.get() {
+            return Ok(file);
+        }
+        let _alone = big.opening.lock().expect("no panic under the lock");
+        if let Some(file) = big.file.get() {
+            return Ok(file);
+        }
+        if self.is_dead() {
+            return Err(io::Error::other("the file was discarded"));
+        }
+        let file = big.opener.open(self, kept)?;
+        Ok(big.file.get_or_init(|| file))
+    }
+
+    /// Writers leave it alone from now on, and its temporary file is not made any more.
+    pub fn kill(&self) {
+        let _alone = self.big.as_ref().map(|big| big.opening.lock().expect("no panic under the lock"));
+        self.dead.store(true, Ordering::Release);
     }
 
     /// True once it was discarded.

@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crossbeam_channel::TryRecvError;
-use proto::EntryKind;
 use proto::record::Kind;
+use proto::{ChunkSet, EntryKind};
 use sys::file::{Advice, Cache, Flush, OpenFlags, fadvise, sync_file_range, truncate, write_all_at};
 use sys::ring::Ring;
 use tokio::sync::mpsc;
@@ -273,7 +273,7 @@ pub fn write_chunks(shared: &Shared, feed: &Feed, mut ring: Ring) {
                 }
                 Err(e) => Err(e),
             };
-            if let (Ok(()), Some(file)) = (&result, job.target.file.get()) {
+            if let (Ok(()), Some(file)) = (&result, job.target.file()) {
                 trials.ended(&job, file, done.offset, done.range.len() as u64);
             }
             let frame =
@@ -285,7 +285,7 @@ pub fn write_chunks(shared: &Shared, feed: &Feed, mut ring: Ring) {
 
 impl InFlight {
     fn cached(&self) -> Arc<OwnedFd> {
-        self.target.file.get().expect("a chunk in flight has its file").cached.clone()
+        self.target.file().expect("a chunk in flight has its file").cached.clone()
     }
 }
 
@@ -308,9 +308,17 @@ fn begin_chunk(
         landed(shared, frame, Vec::new(), begin);
         return None;
     }
-    let Some(file) = target.file.get() else {
-        finish_chunk(shared, &target, frame, Err(io::Error::other("the file is not open")), begin);
-        return None;
+    let file = match target.open(&ChunkSet::new()) {
+        Ok(file) => file,
+        // It begins anew, or was given up; what happens to this one is nobody's business any more.
+        Err(_) if target.is_dead() => {
+            landed(shared, frame, Vec::new(), begin);
+            return None;
+        }
+        Err(error) => {
+            finish_chunk(shared, &target, frame, Err(error), begin);
+            return None;
+        }
     };
     if let Err(error) = punch_gaps(shared, &frame, &target, file) {
         finish_chunk(shared, &target, frame, Err(error), begin);

@@ -377,7 +377,7 @@ impl Session {
                 for (index, generation, offset, file_end) in items {
                     let Some(target) = self.targets.get(index, generation) else { continue };
                     let chunk_size = u64::from(self.context.settings.chunk_size);
-                    if target.slot.is_some() {
+                    if target.slot().is_some() {
                         self.lanes().give(target.lane, Commit::Chunk { index, chunk: offset / chunk_size });
                         let size = target.entry.size().unwrap_or(u64::MAX);
                         self.end
@@ -566,7 +566,7 @@ impl Session {
         let chunk_size = u64::from(self.context.settings.chunk_size);
         for (index, generation, offset, _) in late.await.unwrap_or_default() {
             let target = self.targets.get(index, generation);
-            if let Some(target) = target.filter(|target| target.slot.is_some()) {
+            if let Some(target) = target.filter(|target| target.slot().is_some()) {
                 closing.give(target.lane, Commit::Chunk { index, chunk: offset / chunk_size });
             }
         }

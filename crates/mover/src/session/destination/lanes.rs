@@ -297,6 +297,7 @@ mod tests {
     use crate::filter::Filter;
     use crate::frame::Pool;
     use crate::io::epochs::Epochs;
+    use crate::io::open::Opener;
     use crate::io::place::Place;
     use crate::io::target::Targets;
     use crate::numa::Placement;
@@ -316,7 +317,7 @@ mod tests {
             options: CopyOptions::default(),
             chunk_size: 4096,
             small_max: 1024,
-            io: IoChoice::Posix,
+            opener: Arc::new(Opener::new(place.clone(), IoChoice::Posix)),
             resumed_since: None,
             single_name: None,
             partials: Mutex::default(),
@@ -324,7 +325,6 @@ mod tests {
             generations: Mutex::default(),
             epochs,
             touched: Mutex::default(),
-            no_direct: std::sync::OnceLock::new(),
         };
         let write = write::Shared {
             place: place.clone(),

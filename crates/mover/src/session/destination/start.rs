@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use crossbeam_channel::bounded;
@@ -20,6 +20,7 @@ use crate::io::commit::Committer;
 use crate::io::decide::Decider;
 use crate::io::delete::Deleter;
 use crate::io::epochs::Epochs;
+use crate::io::open::Opener;
 use crate::io::place::{Place, PlaceError, Scope};
 use crate::io::target::Targets;
 use crate::io::write;
@@ -104,7 +105,7 @@ impl Session {
             options: options.clone(),
             chunk_size,
             small_max: small_max(chunk_size),
-            io: setup.context.limits.io,
+            opener: Arc::new(Opener::new(place.clone(), setup.context.limits.io)),
             resumed_since,
             single_name: setup.single_name.clone(),
             partials: Mutex::new(partials),
@@ -112,7 +113,6 @@ impl Session {
             generations: Mutex::default(),
             epochs: epochs.clone(),
             touched: Mutex::new((0, HashSet::new())),
-            no_direct: OnceLock::new(),
         };
         let deleter = |dry_run| Deleter { place: place.clone(), filter: filter.clone(), dry_run };
         let committer = journal.as_ref().map(|journal| Committer {

@@ -55,7 +55,7 @@ fuzz: ## Fuzz every target in fuzz/ for FUZZ_SECONDS each (10)
 soak: ## Run the tests optimised: SOAK_CASES cases per property (100000), SOAK_FAULTS faults (100), SOAK_LOOPS stories (200)
 	@echo "==> soak: every test, optimised, $(SOAK_CASES) cases per property, $(SOAK_FAULTS) faults, $(SOAK_LOOPS) stories; this takes long"
 	PROPTEST_CASES=$(SOAK_CASES) FAULT_CASES=$(SOAK_FAULTS) LOOP_SEEDS=$(SOAK_LOOPS) LOOP_LONG=45 LOOP_WINDOW=60 \
-		LOOP_AWAY_SECONDS=600 $(CARGO) test --workspace --release
+		LOOP_AWAY_SECONDS=600 $(CARGO) test --workspace --release --no-fail-fast
 	@echo "==> soak: a million files, a file of 10 TiB"
 	$(CARGO) test --release --package longhaul --test e2e -- --ignored --nocapture
 

@@ -87,3 +87,16 @@ fn a_sweep_is_steered_and_stopped_as_one() {
     let summary = ended.summary();
     assert_eq!((steps(&summary), &summary["knee"]), (vec![1], &Value::Null), "a step that was cut short is no step");
 }
+
+/// What the set point holds back is not slow: no stream is left at the end for another that may send no more.
+#[test]
+fn what_a_set_point_holds_back_is_sent_once() {
+    const BYTES: usize = 20_000_000;
+    let world = World::new();
+    world.write("file", BYTES);
+    for streams in [2, 8] {
+        let options = format!("--rate 40Mb/s --streams {streams} --overwrite always");
+        let summary = world.copy(&options, &world.here("file"), &world.there("rw/file")).expect_code(0).summary();
+        assert_eq!(summary["bytes_sent"], BYTES, "{summary}");
+    }
+}

@@ -16,6 +16,8 @@ const LEFT_MAX: u32 = 16;
 const GAIN: u32 = 2;
 /// ... and to save this much.
 const SAVES: Duration = Duration::from_millis(300);
+/// Of a set point, in per cent: a session that uses so much of it is held by it, not by its streams.
+const HELD_PERCENT: u64 = 80;
 /// How long what was left has a stream of its own to go over; it comes back within a round trip.
 const KEPT: Duration = Duration::from_secs(2);
 
@@ -30,6 +32,8 @@ pub struct Look {
     pub delivery_rate: u64,
     /// Round trip.
     pub rtt: Duration,
+    /// For how long since its begin the other end's window was full: what is behind that end was slower than the stream.
+    pub window_full: Duration,
 }
 
 impl Look {
@@ -39,43 +43,57 @@ impl Look {
     }
 }
 
+/// Where a stream was, at most [`WINDOW`] and a look ago.
+#[derive(Debug)]
+struct Since {
+    at: Duration,
+    look: Look,
+    /// What it got in the window before, bytes a second.
+    rate: u64,
+}
+
 /// Watches the streams of a session.
 #[derive(Debug, Default)]
 pub struct Tail {
-    /// Where each stream was, at most [`WINDOW`] and a look ago.
-    since: BTreeMap<u16, (Duration, u64)>,
+    since: BTreeMap<u16, Since>,
     left: u32,
     to: Option<(u16, Duration)>,
 }
 
 impl Tail {
-    /// Looks at all streams at `now`; gives those to be left. `is_last` says that nothing is left to be taken.
-    pub fn look(&mut self, now: Duration, looks: &[(u16, Look)], is_last: bool) -> Vec<u16> {
+    /// Looks at all streams at `now`; gives those to be left. `is_last` says that nothing is left to be taken, `set_point` how many
+    /// bytes a second the session may send.
+    pub fn look(&mut self, now: Duration, looks: &[(u16, Look)], is_last: bool, set_point: Option<u64>) -> Vec<u16> {
         self.since.retain(|id, _| looks.iter().any(|(there, _)| there == id));
         self.to = self.to.filter(|(to, at)| now.saturating_sub(*at) < KEPT && looks.iter().any(|(id, _)| id == to));
         let mut slow = Vec::new();
         for &(id, look) in looks {
-            let (at, acked) = *self.since.entry(id).or_insert((now, look.acked));
-            let span = now.saturating_sub(at);
+            let since = self.since.entry(id).or_insert(Since { at: now, look, rate: 0 });
+            let span = now.saturating_sub(since.at);
             if span < WINDOW {
                 continue;
             }
-            self.since.insert(id, (now, look.acked));
+            let moved = look.acked.saturating_sub(since.look.acked);
+            let waited = look.window_full.saturating_sub(since.look.window_full);
+            *since = Since { at: now, look, rate: per_second(moved, span) };
             // One that does not move at all may be on a dead path, which is more than slow ([`super::stall`]).
-            if look.left() > 0 && look.acked > acked {
-                slow.push((id, look, time(look.left(), per_second(look.acked.saturating_sub(acked), span))));
+            if look.left() > 0 && moved > 0 && waited < span / 2 {
+                slow.push((id, look, time(look.left(), since.rate)));
             }
         }
-        if !is_last {
+        let used: u64 = self.since.values().fold(0, |sum, since| sum.saturating_add(since.rate));
+        let is_held = |most: u64| used.saturating_mul(100) >= most.saturating_mul(HELD_PERCENT);
+        if !is_last || set_point.is_some_and(is_held) {
             return Vec::new();
         }
         let idle = looks.iter().filter(|(_, look)| look.left() == 0);
         let Some(&(to, best)) = idle.max_by_key(|(_, look)| look.delivery_rate) else { return Vec::new() };
+        let rate = best.delivery_rate.min(set_point.unwrap_or(u64::MAX));
         slow.sort_by_key(|&(_, _, takes)| std::cmp::Reverse(takes));
         let (mut leave, mut anew) = (Vec::new(), 0);
         for (id, look, takes) in slow {
             // Both ends close it, it is read and sent again, and acknowledged.
-            let again = (best.rtt + look.rtt).saturating_mul(2) + time(anew + look.left(), best.delivery_rate);
+            let again = (best.rtt + look.rtt).saturating_mul(2) + time(anew + look.left(), rate);
             if self.left < LEFT_MAX && takes > (again * GAIN).max(again + SAVES) {
                 anew += look.left();
                 self.left += 1;
@@ -114,14 +132,14 @@ mod tests {
 
     /// A stream over 100 ms with `left` bytes on it, which was last measured at 10 MB/s.
     fn stream(acked: u64, left: u64) -> Look {
-        Look { acked, taken: acked + left, delivery_rate: 10 * MB, rtt: MS(100) }
+        Look { acked, taken: acked + left, delivery_rate: 10 * MB, rtt: MS(100), window_full: MS(0) }
     }
 
     /// Two looks, 600 ms apart, at a stream that moves so many bytes between them and has as many left; the other is done.
     fn at_the_end(moves: u64, left: u64, is_last: bool) -> Vec<u16> {
         let mut tail = Tail::default();
-        assert!(tail.look(MS(0), &[(1, stream(MB, left + moves)), (2, stream(9 * MB, 0))], is_last).is_empty());
-        tail.look(MS(600), &[(1, stream(MB + moves, left)), (2, stream(9 * MB, 0))], is_last)
+        assert!(tail.look(MS(0), &[(1, stream(MB, left + moves)), (2, stream(9 * MB, 0))], is_last, None).is_empty());
+        tail.look(MS(600), &[(1, stream(MB + moves, left)), (2, stream(9 * MB, 0))], is_last, None)
     }
 
     #[test]
@@ -138,12 +156,45 @@ mod tests {
         assert!(at_the_end(4_500_000, 9 * MB, true).is_empty(), "1.2 s at 7.5 MB/s, 1.3 s anew");
     }
 
+    /// Two looks at a stream that moves 0.6 MB between them, of 1 MB/s, and has 4 MB left, under a set point; the other was done a
+    /// while ago, or as the first look was taken.
+    fn under(set_point: u64, just_done: bool) -> Vec<u16> {
+        let mut tail = Tail::default();
+        let other = |acked| (2, stream(acked, 0));
+        tail.look(
+            MS(0),
+            &[(1, stream(MB, 4 * MB)), other(if just_done { 5 * MB } else { 9 * MB })],
+            true,
+            Some(set_point),
+        );
+        tail.look(MS(600), &[(1, stream(MB + 600_000, 4 * MB)), other(9 * MB)], true, Some(set_point))
+    }
+
+    #[test]
+    fn a_set_point_that_is_used_is_what_holds() {
+        assert_eq!(under(10 * MB, false), [1], "1 of 10 MB/s");
+        assert!(under(8 * MB, true).is_empty(), "the other had the rest");
+        assert!(under(MB, false).is_empty(), "all of it");
+        assert!(under(2 * MB, false).is_empty(), "alone it has all soon: 4 s at 1 MB/s, 2.4 s anew at 2 MB/s");
+    }
+
+    #[test]
+    fn who_waits_for_the_other_end_is_not_slow() {
+        for (waited, left) in [(200, vec![1]), (400, vec![])] {
+            let mut tail = Tail::default();
+            let slow = |acked, waited| Look { window_full: MS(waited), ..stream(acked, 4 * MB) };
+            tail.look(MS(0), &[(1, slow(MB, 5000)), (2, stream(9 * MB, 0))], true, None);
+            let looks = [(1, slow(MB + 600_000, 5000 + waited)), (2, stream(9 * MB, 0))];
+            assert_eq!(tail.look(MS(600), &looks, true, None), left, "{waited} ms of 600");
+        }
+    }
+
     #[test]
     fn nobody_is_left_when_all_are_busy() {
         let mut tail = Tail::default();
         for at in 0..20 {
             let looks = [(1, stream(at, 4 * MB)), (2, stream(at * MB, 4 * MB))];
-            assert!(tail.look(MS(at * 200), &looks, true).is_empty());
+            assert!(tail.look(MS(at * 200), &looks, true, None).is_empty());
             assert_eq!(tail.only(), None);
         }
     }
@@ -153,22 +204,22 @@ mod tests {
         let mut tail = Tail::default();
         let fast = Look { delivery_rate: 50 * MB, ..stream(9 * MB, 0) };
         let looks = |acked| [(1, stream(acked, 4 * MB)), (2, stream(9 * MB, 0)), (3, fast)];
-        tail.look(MS(0), &looks(0), true);
-        assert_eq!(tail.look(MS(600), &looks(1000), true), [1]);
+        tail.look(MS(0), &looks(0), true, None);
+        assert_eq!(tail.look(MS(600), &looks(1000), true, None), [1]);
         assert_eq!(tail.only(), Some(3));
         // It is being read and sent again: something is left to be taken.
-        tail.look(MS(1000), &[(2, stream(9 * MB, 0)), (3, fast)], false);
+        tail.look(MS(1000), &[(2, stream(9 * MB, 0)), (3, fast)], false, None);
         assert_eq!(tail.only(), Some(3));
-        tail.look(MS(2600), &[(2, stream(9 * MB, 0)), (3, fast)], false);
+        tail.look(MS(2600), &[(2, stream(9 * MB, 0)), (3, fast)], false, None);
         assert_eq!(tail.only(), None, "not for ever");
     }
 
     #[test]
     fn a_stream_that_is_gone_takes_nothing() {
         let mut tail = Tail::default();
-        tail.look(MS(0), &[(1, stream(0, 4 * MB)), (2, stream(9 * MB, 0))], true);
-        assert_eq!(tail.look(MS(600), &[(1, stream(10, 4 * MB)), (2, stream(9 * MB, 0))], true), [1]);
-        tail.look(MS(800), &[(3, stream(0, 0))], false);
+        tail.look(MS(0), &[(1, stream(0, 4 * MB)), (2, stream(9 * MB, 0))], true, None);
+        assert_eq!(tail.look(MS(600), &[(1, stream(10, 4 * MB)), (2, stream(9 * MB, 0))], true, None), [1]);
+        tail.look(MS(800), &[(3, stream(0, 0))], false, None);
         assert_eq!(tail.only(), None);
     }
 
@@ -179,8 +230,8 @@ mod tests {
         for at in 0..100 {
             let id = at as u16;
             let looks = |acked| [(id, stream(acked, 4 * MB)), (999, stream(9 * MB, 0))];
-            tail.look(MS(at * 2000), &looks(0), true);
-            left += tail.look(MS(at * 2000 + 600), &looks(10), true).len();
+            tail.look(MS(at * 2000), &looks(0), true, None);
+            left += tail.look(MS(at * 2000 + 600), &looks(10), true, None).len();
         }
         assert_eq!(left, LEFT_MAX as usize);
     }

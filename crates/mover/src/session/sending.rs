@@ -365,10 +365,13 @@ impl Sending {
             let info = sys::socket::tcp_info(live.socket.as_fd()).ok()?;
             let rtt = Duration::from_micros(u64::from(info.rtt_us));
             let (acked, delivery_rate) = (info.bytes_acked, info.delivery_rate);
-            Some((id, tail::Look { acked, taken: live.taken, delivery_rate, rtt }))
+            let window_full = Duration::from_micros(info.rwnd_limited_us);
+            Some((id, tail::Look { acked, taken: live.taken, delivery_rate, rtt, window_full }))
         };
         let looks: Vec<_> = self.streams.live().filter_map(look).collect();
-        let mut slow = self.tail.look(self.begin.elapsed(), &looks, is_last);
+        let set_point =
+            self.paced.lock().expect("no panic under the lock").pacer.set_point().map(|rate| rate.bps() / 8);
+        let mut slow = self.tail.look(self.begin.elapsed(), &looks, is_last, set_point);
         slow.retain(|id| self.streams.leave_slow(*id));
         for &id in &slow {
             tracing::debug!(stream = id, "holds up the end; what it carries goes over another");

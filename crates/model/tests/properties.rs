@@ -20,7 +20,7 @@ fn probability() -> impl Strategy<Value = Probability> {
 }
 
 fn chance() -> impl Strategy<Value = Probability> {
-    probability().prop_filter("above 0", |p| !p.is_zero())
+    prop_oneof![Just(1.0), 1e-9..=1.0, Just(1e-5)].prop_map(|p| Probability::new(p).unwrap())
 }
 
 fn loss() -> impl Strategy<Value = Loss> {

@@ -107,13 +107,13 @@ impl Running {
         })
     }
 
-    /// Waits until half of the copy is done.
+    /// Waits until a quarter of the copy is done.
     pub(crate) fn wait_for_progress(&mut self) {
         wait_for("progress", || {
             assert!(!self.has_ended(), "it ended early: {}", self.out());
             let moved = |event: &Value| {
                 let (done, total) = (event["bytes_done"].as_u64(), event["bytes_total"].as_u64());
-                event["event"] == "progress" && total > Some(0) && done >= total.map(|total| total / 2)
+                event["event"] == "progress" && total > Some(0) && done >= total.map(|total| total / 4)
             };
             events(&self.out()).iter().any(moved).then_some(())
         });

@@ -3,7 +3,8 @@
 mod plant;
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{RngSeed, TestRunner};
 
 use super::*;
 use plant::{Plant, Scenario};
@@ -18,76 +19,107 @@ fn scenarios(set_points: impl Strategy<Value = Rate>) -> impl Strategy<Value = S
     knobs.prop_map(|(set_point, streams, seed)| Scenario::any(set_point, streams, seed))
 }
 
+/// Runs of each property; `PROPTEST_CASES` may ask for more.
+const RUNS: u32 = 16;
+const RUNS_MAX: u32 = 4_000;
+/// The bounds are met with a probability: one run of so many may miss them,
+const MISSES_ONE_IN: u32 = 500;
+/// and by no more than this.
+const MISSES_BY: f64 = 0.03;
+
 /// No second has more of the set point than `most`, no 10 s on the mean less than `least`.
-fn check(plant: &Plant, from_ms: u64, to_ms: u64, most: f64, least: f64) -> Result<(), TestCaseError> {
-    let (at, ratio) = plant.largest_second(from_ms, to_ms);
-    prop_assert!(ratio <= most, "the second from {at} ms has {ratio:.4} of the set point");
-    let (at, ratio) = plant.smallest_mean(from_ms, to_ms);
-    prop_assert!(ratio >= least, "the 10 s from {at} ms have {ratio:.4} of the set point");
-    Ok(())
+fn check(plant: &Plant, from_ms: u64, to_ms: u64, most: f64, least: f64) -> Result<(), String> {
+    let (second_at, largest) = plant.largest_second(from_ms, to_ms);
+    let (mean_at, smallest) = plant.smallest_mean(from_ms, to_ms);
+    let said = format!(
+        "the second from {second_at} ms has {largest:.4} of the set point, the 10 s from {mean_at} ms have {smallest:.4}"
+    );
+    assert!(largest <= most + MISSES_BY && smallest >= least - MISSES_BY, "{said}");
+    if largest <= most && smallest >= least { Ok(()) } else { Err(said) }
 }
 
-/// The same runs every time: bounds of this kind are met with a probability.
-fn runs() -> ProptestConfig {
-    ProptestConfig { cases: 16, max_shrink_iters: 32, rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() }
+/// The same runs every time.
+fn each<S: Strategy>(cases: S, run: impl Fn(S::Value) -> Result<(), String>)
+where
+    S::Value: Clone,
+{
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|runs| runs.parse().ok()).unwrap_or(RUNS);
+    let runs = asked.clamp(RUNS, RUNS_MAX);
+    let config = ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::default() };
+    let mut runner = TestRunner::new(config);
+    let one = |_| {
+        let case = cases.new_tree(&mut runner).expect("nothing is filtered").current();
+        run(case.clone()).err().map(|why| format!("{why}: {case:?}"))
+    };
+    let missed: Vec<String> = (0..runs).filter_map(one).collect();
+    assert!(missed.len() as u32 * MISSES_ONE_IN <= runs, "{} of {runs} runs missed: {}", missed.len(), missed[0]);
 }
 
-proptest! {
-    #![proptest_config(runs())]
-
-    #[test]
-    fn streams_that_always_send(scenario in scenarios(rates(100.0, 400e3))) {
+#[test]
+fn streams_that_always_send() {
+    each(scenarios(rates(100.0, 400e3)), |scenario| {
         let mut plant = Plant::new(scenario.steady());
         plant.run(14_000);
-        check(&plant, 0, 14_000, 1.01, 0.99)?;
-    }
+        check(&plant, 0, 14_000, 1.01, 0.99)
+    });
+}
 
-    /// So slow that a step of pacing is a part of a second, and pacing is learned for seconds.
-    #[test]
-    fn at_low_rates(scenario in scenarios(rates(1.0, 100.0))) {
+/// So slow that a step of pacing is a part of a second, and pacing is learned for seconds.
+#[test]
+fn at_low_rates() {
+    each(scenarios(rates(1.0, 100.0)), |scenario| {
         let mut plant = Plant::new(scenario.steady());
         plant.run(14_000);
-        check(&plant, 0, 14_000, 1.025, 0.98)?;
-    }
+        check(&plant, 0, 14_000, 1.025, 0.98)
+    });
+}
 
-    /// Any paths, any backlog. Of 800 such runs 3 are below 99 % (the worst 98.6), none is above 100.8.
-    #[test]
-    fn streams_that_come_and_go(scenario in scenarios(rates(100.0, 400e3))) {
+/// Any paths, any backlog. Of 800 such runs 3 are below 99 % (the worst 98.6), none is above 100.8.
+#[test]
+fn streams_that_come_and_go() {
+    each(scenarios(rates(100.0, 400e3)), |scenario| {
         let mut plant = Plant::new(scenario);
         plant.run(14_000);
-        check(&plant, 0, 14_000, 1.01, 0.98)?;
-    }
+        check(&plant, 0, 14_000, 1.01, 0.98)
+    });
+}
 
-    /// Up or down by a factor of up to 100.
-    #[test]
-    fn a_change_is_complete_within_200_ms(scenario in scenarios(rates(1e3, 40e3)), factor in rates(0.1, 10.0), at in 1_500..3_000_u64) {
+/// Up or down by a factor of up to 100.
+#[test]
+fn a_change_is_complete_within_200_ms() {
+    each((scenarios(rates(1e3, 40e3)), rates(0.1, 10.0), 1_500..3_000_u64), |(scenario, factor, at)| {
         let to = scenario.set_point.scaled(factor.bps(), 1_000_000);
         let mut plant = Plant::new(scenario.good_for(to));
         plant.run(at);
         plant.set(to);
         plant.run(12_000);
         check(&plant, 0, at, 1.01, 0.0)?;
-        check(&plant, at + 200, at + 12_000, 1.01, 0.98)?;
-    }
+        check(&plant, at + 200, at + 12_000, 1.01, 0.98)
+    });
+}
 
-    #[test]
-    fn a_rate_that_never_rests(scenario in scenarios(rates(100.0, 400e3)), percent in prop::collection::vec(80..120_u64, 10)) {
+#[test]
+fn a_rate_that_never_rests() {
+    let percents = prop::collection::vec(80..120_u64, 10);
+    each((scenarios(rates(100.0, 400e3)), percents), |(scenario, percents)| {
         let set_point = scenario.set_point;
         let mut plant = Plant::new(scenario.good_for(set_point.scaled(5, 4)));
-        for percent in percent.iter().cycle().take(70) {
+        for percent in percents.iter().cycle().take(70) {
             plant.set(set_point.scaled(*percent, 100));
             plant.run(200);
         }
-        check(&plant, 0, 14_000, 1.025, 0.97)?;
-    }
+        check(&plant, 0, 14_000, 1.025, 0.97)
+    });
+}
 
-    /// Whole records only, no low-water mark, counters of Linux 4.18: coarser, but not far off.
-    #[test]
-    fn without_help(scenario in scenarios(rates(20.0, 400e3))) {
+/// Whole records only, no low-water mark, counters of Linux 4.18: coarser, but not far off.
+#[test]
+fn without_help() {
+    each(scenarios(rates(20.0, 400e3)), |scenario| {
         let mut plant = Plant::new(scenario.without_help());
         plant.run(14_000);
-        check(&plant, 0, 14_000, 1.1, 0.8)?;
-    }
+        check(&plant, 0, 14_000, 1.1, 0.8)
+    });
 }
 
 const MTU_1500: Reading = Reading {

@@ -16,7 +16,7 @@ const LEFT_MAX: u32 = 16;
 const GAIN: u32 = 2;
 /// ... and to save this much.
 const SAVES: Duration = Duration::from_millis(300);
-/// Of a set point, in per cent: a session that uses so much of it is held by it, not by its streams.
+/// Of what a session may use, in per cent: one that uses so much of it is held by that, not by its streams.
 const HELD_PERCENT: u64 = 80;
 /// How long what was left has a stream of its own to go over; it comes back within a round trip.
 const KEPT: Duration = Duration::from_secs(2);
@@ -32,7 +32,9 @@ pub struct Look {
     pub delivery_rate: u64,
     /// Round trip.
     pub rtt: Duration,
-    /// For how long since its begin the other end's window was full: what is behind that end was slower than the stream.
+    /// For how long since its begin something was on its way.
+    pub busy: Duration,
+    /// For how long of that the other end's window was full: what is behind that end was slower than the stream.
     pub window_full: Duration,
 }
 
@@ -50,6 +52,9 @@ struct Since {
     look: Look,
     /// What it got in the window before, bytes a second.
     rate: u64,
+    /// What the whole session got in the last window in which this one was busy, if the other end's window held it back for half of
+    /// that: so much the other end takes. Bytes a second.
+    takes: Option<u64>,
 }
 
 /// Watches the streams of a session.
@@ -66,29 +71,38 @@ impl Tail {
     pub fn look(&mut self, now: Duration, looks: &[(u16, Look)], is_last: bool, set_point: Option<u64>) -> Vec<u16> {
         self.since.retain(|id, _| looks.iter().any(|(there, _)| there == id));
         self.to = self.to.filter(|(to, at)| now.saturating_sub(*at) < KEPT && looks.iter().any(|(id, _)| id == to));
-        let mut slow = Vec::new();
+        let (mut slow, mut ended) = (Vec::new(), Vec::new());
         for &(id, look) in looks {
-            let since = self.since.entry(id).or_insert(Since { at: now, look, rate: 0 });
+            let since = self.since.entry(id).or_insert(Since { at: now, look, rate: 0, takes: None });
             let span = now.saturating_sub(since.at);
             if span < WINDOW {
                 continue;
             }
             let moved = look.acked.saturating_sub(since.look.acked);
+            let busy = look.busy.saturating_sub(since.look.busy);
             let waited = look.window_full.saturating_sub(since.look.window_full);
-            *since = Since { at: now, look, rate: per_second(moved, span) };
+            (since.at, since.look, since.rate) = (now, look, per_second(moved, span));
+            if !busy.is_zero() {
+                ended.push((id, waited >= busy / 2));
+            }
             // One that does not move at all may be on a dead path, which is more than slow ([`super::stall`]).
-            if look.left() > 0 && moved > 0 && waited < span / 2 {
+            if look.left() > 0 && moved > 0 {
                 slow.push((id, look, time(look.left(), since.rate)));
             }
         }
         let used: u64 = self.since.values().fold(0, |sum, since| sum.saturating_add(since.rate));
-        let is_held = |most: u64| used.saturating_mul(100) >= most.saturating_mul(HELD_PERCENT);
-        if !is_last || set_point.is_some_and(is_held) {
+        for (id, is_held) in ended {
+            self.since.get_mut(&id).expect("it was looked at").takes = is_held.then_some(used);
+        }
+        let idle = looks.iter().filter(|(_, look)| is_last && look.left() == 0);
+        let Some(&(to, best)) = idle.max_by_key(|(_, look)| look.delivery_rate) else { return Vec::new() };
+        // A stream that waits for the other end may be alone in that, behind a proxy of its own: what counts is whether others did.
+        let takes = self.since.get(&to).and_then(|since| since.takes);
+        let most = takes.into_iter().chain(set_point).min().unwrap_or(u64::MAX);
+        if used.saturating_mul(100) >= most.saturating_mul(HELD_PERCENT) {
             return Vec::new();
         }
-        let idle = looks.iter().filter(|(_, look)| look.left() == 0);
-        let Some(&(to, best)) = idle.max_by_key(|(_, look)| look.delivery_rate) else { return Vec::new() };
-        let rate = best.delivery_rate.min(set_point.unwrap_or(u64::MAX));
+        let rate = best.delivery_rate.min(most);
         slow.sort_by_key(|&(_, _, takes)| std::cmp::Reverse(takes));
         let (mut leave, mut anew) = (Vec::new(), 0);
         for (id, look, takes) in slow {
@@ -132,7 +146,7 @@ mod tests {
 
     /// A stream over 100 ms with `left` bytes on it, which was last measured at 10 MB/s.
     fn stream(acked: u64, left: u64) -> Look {
-        Look { acked, taken: acked + left, delivery_rate: 10 * MB, rtt: MS(100), window_full: MS(0) }
+        Look { acked, taken: acked + left, delivery_rate: 10 * MB, rtt: MS(100), busy: MS(0), window_full: MS(0) }
     }
 
     /// Two looks, 600 ms apart, at a stream that moves so many bytes between them and has as many left; the other is done.
@@ -178,15 +192,30 @@ mod tests {
         assert!(under(2 * MB, false).is_empty(), "alone it has all soon: 4 s at 1 MB/s, 2.4 s anew at 2 MB/s");
     }
 
+    /// Looks at a stream that has 4 MB left after it got so many kB/s beside one that was done then, and `alone` after that. Both
+    /// waited for so much of the first time for the other end.
+    fn waiting(beside: u64, done: u64, alone: u64, waited: u64) -> [Vec<u16>; 2] {
+        let mut tail = Tail::default();
+        let look = |n: u64, acked, left| {
+            let (busy, window_full) = (MS(n * 600), MS(n * waited));
+            Look { busy, window_full, ..stream(acked, left) }
+        };
+        let (first, then) = (beside * 600, (beside + alone) * 600);
+        tail.look(MS(0), &[(1, look(0, 0, 4 * MB)), (2, look(0, 0, MB))], true, None);
+        let is_done = (2, look(1, done * 600, 0));
+        [(MS(600), look(1, first, 4 * MB)), (MS(1200), look(2, then, 4 * MB))]
+            .map(|(now, slow)| tail.look(now, &[(1, slow), is_done], true, None))
+    }
+
     #[test]
-    fn who_waits_for_the_other_end_is_not_slow() {
-        for (waited, left) in [(200, vec![1]), (400, vec![])] {
-            let mut tail = Tail::default();
-            let slow = |acked, waited| Look { window_full: MS(waited), ..stream(acked, 4 * MB) };
-            tail.look(MS(0), &[(1, slow(MB, 5000)), (2, stream(9 * MB, 0))], true, None);
-            let looks = [(1, slow(MB + 600_000, 5000 + waited)), (2, stream(9 * MB, 0))];
-            assert_eq!(tail.look(MS(600), &looks, true, None), left, "{waited} ms of 600");
-        }
+    fn where_all_wait_for_the_other_end_nobody_is_slow() {
+        let (left, stays) = (vec![1], vec![]);
+        assert_eq!(waiting(1000, 4000, 1000, 200), [left.clone(), left.clone()], "neither waited");
+        assert_eq!(waiting(1000, 4000, 4600, 400), [stays.clone(), stays.clone()], "alone it has what both had");
+        // What waits alone is behind something slow of its own.
+        assert_eq!(waiting(1000, 4000, 1000, 400), [stays.clone(), left], "it has no more when the other is done");
+        // 1.2 s at 3.4 MB/s, and anew 0.8 s at 5 MB/s and 0.4 s of round trips.
+        assert_eq!(waiting(1000, 4000, 3400, 400), [stays.clone(), stays], "a bit less, which a round trip would cost");
     }
 
     #[test]

@@ -365,8 +365,9 @@ impl Sending {
             let info = sys::socket::tcp_info(live.socket.as_fd()).ok()?;
             let rtt = Duration::from_micros(u64::from(info.rtt_us));
             let (acked, delivery_rate) = (info.bytes_acked, info.delivery_rate);
-            let window_full = Duration::from_micros(info.rwnd_limited_us);
-            Some((id, tail::Look { acked, taken: live.taken, delivery_rate, rtt, window_full }))
+            let (busy, window_full) =
+                (Duration::from_micros(info.busy_time_us), Duration::from_micros(info.rwnd_limited_us));
+            Some((id, tail::Look { acked, taken: live.taken, delivery_rate, rtt, busy, window_full }))
         };
         let looks: Vec<_> = self.streams.live().filter_map(look).collect();
         let set_point =

@@ -15,6 +15,7 @@ mod bends;
 mod class;
 mod curve;
 mod fill;
+mod kept;
 mod rise;
 mod round;
 mod scale;

@@ -382,7 +382,7 @@ fn random(rng: &mut Rng) -> Snapshot {
 #[test]
 fn what_holds_a_flow_back_is_full_and_every_remedy_works() {
     let (told, caps, vain) = (Cell::new(0_u64), Cell::new(0_u64), Cell::new(0_u64));
-    each_case(150, |rng| {
+    let many = each_case(150, |rng| {
         let of = random(rng);
         let outcome = of.allot().unwrap();
         outcome.check().unwrap();
@@ -432,8 +432,8 @@ fn what_holds_a_flow_back_is_full_and_every_remedy_works() {
             }
         }
     });
-    assert!(vain.get() * 100 <= told.get(), "{} of {} ask for too much", vain.get(), told.get());
-    assert!(told.get() > 300 && caps.get() > 25, "{} remedies, {} of caps", told.get(), caps.get());
+    assert!(!many || vain.get() * 100 <= told.get(), "{} of {} ask for too much", vain.get(), told.get());
+    assert!(!many || (told.get() > 300 && caps.get() > 25), "{} remedies, {} of caps", told.get(), caps.get());
 }
 
 #[test]
@@ -476,7 +476,7 @@ fn marks_hold_when_they_are_added_up_anew() {
 #[test]
 fn steps_from_what_is_in_force_overfill_nothing() {
     let (falls, rises) = (Cell::new(0_u64), Cell::new(0_u64));
-    each_case(200, |rng| {
+    let many = each_case(200, |rng| {
         let old = random(rng);
         let before = old.allot().unwrap();
         let link = rng.size(4, 9) as usize;
@@ -529,13 +529,13 @@ fn steps_from_what_is_in_force_overfill_nothing() {
         }
         assert!(after.objective(Some(&last)).sum() >= after.objective(None).sum());
     });
-    assert!(falls.get() > 100 && rises.get() > 100, "{} and {}", falls.get(), rises.get());
+    assert!(!many || (falls.get() > 100 && rises.get() > 100), "{} and {}", falls.get(), rises.get());
 }
 
 #[test]
 fn an_upgrade_brings_what_it_says() {
     let told = Cell::new(0_u64);
-    each_case(60, |rng| {
+    let many = each_case(60, |rng| {
         let of = random(rng);
         let outcome = of.allot().unwrap();
         for upgrade in outcome.upgrades() {
@@ -552,5 +552,5 @@ fn an_upgrade_brings_what_it_says() {
             told.set(told.get() + 1);
         }
     });
-    assert!(told.get() > 60, "{}", told.get());
+    assert!(!many || told.get() > 60, "{}", told.get());
 }

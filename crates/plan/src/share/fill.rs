@@ -6,14 +6,14 @@ use crate::certificate;
 
 use super::class::carried;
 use super::curve::Piece;
+use super::kept::Kept;
 use super::rise::{Climb, Fill};
 use super::round::rounded;
 use super::scale::Inner;
-use super::{Allocation, Curve, FINE_BITS, Fine, INNER_SHIFT, Level, Problem, ResourceId};
+use super::{Allocation, Curve, FINE_BITS, Fine, INNER_SHIFT, Level, Limit, Problem, ResourceId};
 
-/// Turns in which what is kept for the lowest tier, and not used by it, is given to the others. Each may make it use less
-/// elsewhere, so there may be some left after the last.
-const ROUNDS_MAX: usize = 64;
+/// Turns in which what is kept for the lowest tier, and not used by it, is given to the others. There may be some left after the last.
+const ROUNDS_MAX: usize = 256;
 
 /// Parts of floors of classes are rounded by less than this.
 const TINY: Fine = 1 << (FINE_BITS - 16);
@@ -32,11 +32,9 @@ pub fn solve(problem: &Problem) -> Allocation {
     let guaranteed = guaranteed(problem, &crossing, &tiers, &asked);
     let climbs: Vec<Vec<Climb>> = tiers.iter().map(|tier| due(problem, *tier, &asked, &guaranteed)).collect();
     let lowest = tiers.last().copied();
-    let mut floors: Vec<u64> = problem.limits.iter().map(|limit| limit.floor).collect();
-    if tiers.len() < 2 {
-        // Nobody to keep it from.
-        floors.fill(0);
-    }
+    // With one tier there is nobody to keep it from.
+    let floor = |limit: &Limit| if tiers.len() < 2 { 0 } else { limit.floor };
+    let mut kept = Kept::new(problem.limits.iter().map(floor).collect());
     let mut fill = Fill::new(problem, &crossing);
     for round in 1.. {
         fill.empty();
@@ -45,23 +43,20 @@ pub fn solve(problem: &Problem) -> Allocation {
         }
         // What is guaranteed to flows of the lowest tier is a part of what is kept for it.
         let guaranteed_of = fill.used_by(lowest);
-        let kept: Vec<Fine> =
-            floors.iter().zip(guaranteed_of).map(|(floor, of)| fine(*floor).saturating_sub(of)).collect();
+        let beyond: Vec<Fine> =
+            kept.floors.iter().zip(guaranteed_of).map(|(floor, of)| fine(*floor).saturating_sub(of)).collect();
         for (tier, climbs) in tiers.iter().zip(&climbs) {
-            let kept: &[Fine] = if Some(*tier) == lowest { &[] } else { &kept };
-            fill.rise(*tier, climbs, kept);
+            let beyond: &[Fine] = if Some(*tier) == lowest { &[] } else { &beyond };
+            fill.rise(*tier, climbs, beyond);
         }
-        let mut given_back = false;
-        if round < ROUNDS_MAX && floors.iter().any(|floor| *floor > 0) {
-            for (floor, used) in floors.iter_mut().zip(fill.used_by(lowest)) {
-                let used = u64::try_from((used + (1 << (FINE_BITS - 1))) >> FINE_BITS).unwrap_or(u64::MAX);
-                given_back |= used < *floor;
-                *floor = (*floor).min(used);
-            }
-        }
+        let given_back = round < ROUNDS_MAX && kept.is_any() && {
+            let whole = |used: Fine| u64::try_from((used + (1 << (FINE_BITS - 1))) >> FINE_BITS).unwrap_or(u64::MAX);
+            let used: Vec<u64> = fill.used_by(lowest).into_iter().map(whole).collect();
+            kept.give_back(&used)
+        };
         if !given_back {
             let (exact, bottlenecks) = fill.end();
-            let allocation = Allocation { rates: rounded(problem, &exact), exact, floors, bottlenecks };
+            let allocation = Allocation { rates: rounded(problem, &exact), exact, floors: kept.floors, bottlenecks };
             debug_assert_eq!(certificate::check(problem, &allocation), Ok(()), "of {problem:?}");
             return allocation;
         }

@@ -11,7 +11,7 @@ use crate::problems::{Kinds, PLAIN, random};
 #[test]
 fn an_explanation_holds_when_it_is_acted_upon() {
     let (told, excepted) = (Cell::new(0_u64), Cell::new(0_u64));
-    each_case(1_000, |rng| {
+    let many = each_case(1_000, |rng| {
         let tiers = rng.size(1, 2);
         let problem = larger(&random(rng, Kinds { tiers, floors: tiers == 2, ..PLAIN }));
         let allocation = solve(&problem);
@@ -49,7 +49,7 @@ fn an_explanation_holds_when_it_is_acted_upon() {
             }
         }
     });
-    assert!(excepted.get() * 100 <= told.get(), "{} of {} others do as well", excepted.get(), told.get());
+    assert!(!many || excepted.get() * 100 <= told.get(), "{} of {} others do as well", excepted.get(), told.get());
 }
 
 /// A thousand times as much of everything, so that a b/s is little.

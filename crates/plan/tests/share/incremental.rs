@@ -50,7 +50,7 @@ fn flow(rng: &mut Rng, kind: &Kind) -> (Demand, Vec<ResourceId>) {
 #[test]
 fn rates_after_each_arrival_and_departure_are_those_of_a_full_solve() {
     let (changes, anew) = (Cell::new(0_u64), Cell::new(0_u64));
-    each_case(600, |rng| {
+    let many = each_case(600, |rng| {
         // Small numbers and equal weights make ties; large ones are those of networks.
         let unit = *rng.pick(&[1, 3, 1_000_000_007, 10_000_000_019]);
         let weights: &[u64] = if rng.one_in(2) { &[1] } else { &[1, 1, 2, 3, 7, 16, 1000] };
@@ -84,7 +84,7 @@ fn rates_after_each_arrival_and_departure_are_those_of_a_full_solve() {
         }
     });
     // It is not the full solve that makes them so.
-    assert!(anew.get() * 1000 <= changes.get(), "{} of {} changes are solved anew", anew.get(), changes.get());
+    assert!(!many || anew.get() * 1000 <= changes.get(), "{} of {} changes are solved anew", anew.get(), changes.get());
 }
 
 /// The number of a flow that is not there, as the error says it.

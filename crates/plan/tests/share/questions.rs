@@ -47,7 +47,7 @@ fn the_published_example() {
 fn a_gain_holds_over_its_range() {
     let (held, all) = (Cell::new(0_u64), Cell::new(0_u64));
     let kinds = [PLAIN, Kinds { tiers: 2, floors: true, ..PLAIN }, Kinds { points: true, ..PLAIN }];
-    each_case(900, |rng| {
+    let many = each_case(900, |rng| {
         let kinds = *rng.pick(&kinds);
         let small = random(rng, kinds);
         let corners = small.demands().iter().flat_map(|demand| demand.curve.corners().unwrap_or_default());
@@ -92,7 +92,7 @@ fn a_gain_holds_over_its_range() {
             agrees(shaping.gain * less, others, shaping.range, &shaping);
         }
     });
-    assert!(held.get() * 2 > all.get(), "{} of {} ranges are more than a little", held.get(), all.get());
+    assert!(!many || held.get() * 2 > all.get(), "{} of {} ranges are more than a little", held.get(), all.get());
 }
 
 #[test]

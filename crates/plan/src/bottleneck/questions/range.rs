@@ -27,8 +27,11 @@ pub(super) fn range(structure: &Structure, changes: &[(usize, f64)], shaped: Opt
     let mut rises = vec![0.0; problem.demands().len()];
     let level = |link: &Link| Moving { tier: link.tier, level: of_level(link.level), rise: 0.0 };
     let mut levels: Vec<Moving> = structure.links.iter().map(level).collect();
-    let mut more_used = vec![0.0; links];
-    for (flow, by) in changes.iter().copied() {
+    let (mut more_used, near) = (vec![0.0; links], of_level(structure.near));
+    // From the highest on: if flows that a resource holds back rise from several levels, its level is that of the highest.
+    let mut changes = changes.to_vec();
+    changes.sort_by_key(|(flow, _)| std::cmp::Reverse(structure.stand(*flow).highest));
+    for (flow, by) in changes {
         problem.uses(flow).iter().for_each(|of| more_used[*of as usize] += by);
         if shaped == Some(flow) {
             continue;
@@ -39,14 +42,12 @@ pub(super) fn range(structure: &Structure, changes: &[(usize, f64)], shaped: Opt
         for link in structure.held_by(flow).iter().map(|link| *link as usize) {
             let (of, tier) = (&mut levels[link], problem.demands()[flow].tier);
             let begin = of_level(stand.highest);
-            if by > 0.0 && tier > of.tier {
-                // What is left there is for a lower tier.
+            if by > 0.0 && (tier > of.tier || begin > of.level + near) {
+                // What is left there is for a lower tier, or for those that rise only now, from where they begin.
                 *of = Moving { tier, level: begin, rise: rises[flow] };
-            } else if by > 0.0 {
-                // Those that rise only now do so from where they begin.
-                of.level = of.level.max(begin);
+            } else if of.rise == 0.0 || by < 0.0 || begin + near >= of.level {
+                of.rise = if of.rise == 0.0 { rises[flow] } else { of.rise.max(rises[flow]) };
             }
-            of.rise = if of.rise == 0.0 { rises[flow] } else { of.rise.max(rises[flow]) };
         }
         let (below, above) = bends(&problem.demands()[flow], structure.allocation.exact[flow], structure.near);
         let rate = of_fine(structure.allocation.exact[flow]);
@@ -70,6 +71,11 @@ pub(super) fn range(structure: &Structure, changes: &[(usize, f64)], shaped: Opt
                 }
                 if !standing.is_straight && rises[flow] == 0.0 && !standing.has_all {
                     comes(of_level(structure.stand(flow).highest) - at, moves);
+                }
+                // Where another resource holds it back now, until it is as high as who is held back here.
+                let highest = of_level(structure.stand(flow).highest);
+                if rises[flow] > 0.0 && highest + near < at {
+                    comes(at - highest, rises[flow] - moves);
                 }
             } else if of.is_full && of.group.is_some() {
                 // Until its level is that of the resource.

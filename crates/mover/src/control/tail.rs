@@ -97,8 +97,8 @@ impl Tail {
         let idle = looks.iter().filter(|(_, look)| is_last && look.left() == 0);
         let Some(&(to, best)) = idle.max_by_key(|(_, look)| look.delivery_rate) else { return Vec::new() };
         // A stream that waits for the other end may be alone in that, behind a proxy of its own: what counts is whether others did.
-        let takes = self.since.get(&to).and_then(|since| since.takes);
-        let most = takes.into_iter().chain(set_point).min().unwrap_or(u64::MAX);
+        let taken_there = self.since.get(&to).and_then(|since| since.takes);
+        let most = taken_there.into_iter().chain(set_point).min().unwrap_or(u64::MAX);
         if used.saturating_mul(100) >= most.saturating_mul(HELD_PERCENT) {
             return Vec::new();
         }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use plan::bottleneck::incremental::{Incremental, NotIncremental};
 use plan::bottleneck::questions::{Effects, FlowEffect, PATHS_MAX, WhatIf, placements, shapings, upgrades, what_if};
 use plan::bottleneck::{Change, NoStructure, Structure};
-use plan::share::{Allocation, Class, Curve, Demand, FINE_BITS, Problem, ResourceId, solve};
+use plan::share::{Allocation, Class, Curve, Demand, FINE_BITS, Limit, Problem, ResourceId, solve};
 
 use crate::cases::each_case;
 use crate::problems::{Kinds, PLAIN, random, weight};
@@ -93,6 +93,32 @@ fn a_gain_holds_over_its_range() {
         }
     });
     assert!(!many || held.get() * 2 > all.get(), "{} of {} ranges are more than a little", held.get(), all.get());
+}
+
+/// Flow 3 rises from 0 over resources 1 and 2, and 2 holds it back; flow 1 is held back by 1 and begins above its floor, at a level
+/// that 3 reaches when the shaper has taken 2.03 of 5 Gb/s: from there on 1 and 3 share, and each b/s wins more.
+#[test]
+fn a_gain_ends_where_others_are_as_high_as_who_begins_late() {
+    const GIGA: u64 = 1_000_000_000;
+    let limits = [20, 21, 5, 21].map(|giga| Limit { capacity: giga * GIGA, floor: 0 });
+    let mut problem = Problem::new(limits.to_vec());
+    let flows: [(u8, u64, u64, u64, &[ResourceId]); 5] = [
+        (1, 0, 7, 10, &[0, 2, 3]),
+        (1, 2, 1000, 100, &[0, 1]),
+        (0, 0, 7, 14, &[1, 3]),
+        (1, 0, 1000, 18, &[0, 1, 2]),
+        (0, 0, 1, 11, &[0, 1, 2]),
+    ];
+    for (tier, floor, weighs, most, uses) in flows {
+        let curve = Curve::Weighted { weight: weight(weighs), most: most * GIGA };
+        problem.add(Demand { tier, floor: floor * GIGA, curve }, [uses]);
+    }
+    let allocation = solve(&problem);
+    let structure = Structure::of(&problem, &allocation).unwrap();
+    let shaping = shapings(&structure, usize::MAX).into_iter().find(|shaping| shaping.flow == 4).unwrap();
+    // (2e9 + 7/1007 x) / 1000 = x / 1007.
+    let meets = 2e6 * 1_007_000.0 / 993.0;
+    assert!((shaping.range as f64 - meets).abs() < 1e3, "{shaping:?}, not {meets}");
 }
 
 #[test]

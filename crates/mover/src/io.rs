@@ -1,6 +1,7 @@
 //! The storage side of the byte path: readers, writers, decisions about what is there, and commits.
 
 pub mod arrivals;
+pub mod busy;
 pub mod commit;
 pub mod decide;
 pub mod delete;

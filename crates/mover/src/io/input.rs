@@ -63,7 +63,7 @@ impl<'a> InputReader<'a> {
                 Ok(Chunk::Last(size)) => Read::EndOfStream(size),
                 Err(error) => Read::Failed(say("reading standard input", &error)),
             };
-            self.shared.busy_us.fetch_add(begin.elapsed().as_micros() as u64, Ordering::Relaxed);
+            self.shared.busy.chunks.since(begin);
             self.shared.tell(ReadEvent::Loaded(Loaded { frame, results: vec![(item, read)], hole_end: None }));
         }
     }

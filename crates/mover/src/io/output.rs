@@ -12,6 +12,7 @@ use crossbeam_channel::Receiver;
 use proto::record::Kind;
 use tokio::sync::mpsc;
 
+use super::busy::Busy;
 use super::say;
 use super::write::WriteEvent;
 use crate::frame::{Frame, Pool};
@@ -31,8 +32,8 @@ pub struct Shared {
     pub chunk_size: u32,
     /// Size of the file; `u64::MAX` while it is not known, and for a pipe.
     pub size: AtomicU64,
-    /// Time that the writer was busy, µs.
-    pub busy_us: AtomicU64,
+    /// How busy the writer is.
+    pub busy: Busy,
 }
 
 /// Writes parcels of the one file in order until the queue is closed.
@@ -68,7 +69,7 @@ impl OutputWriter {
             while let Some(frame) = self.early.remove(&self.next) {
                 let begin = Instant::now();
                 let result = if self.failed { Ok(()) } else { self.write(&frame) };
-                self.shared.busy_us.fetch_add(begin.elapsed().as_micros() as u64, Ordering::Relaxed);
+                self.shared.busy.since(begin);
                 if let Err(error) = result {
                     self.failed = true;
                     let index = frame.parts.first().map_or(0, |p| p.file);

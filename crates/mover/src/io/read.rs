@@ -9,7 +9,7 @@ mod files;
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,7 @@ use proto::{Entry, EntryKind};
 use sys::file::{Dir, Meta, OpenFlags, read_exact_at, seek_data, seek_hole};
 use tokio::sync::mpsc;
 
+use super::busy::DiskBusy;
 use super::say;
 use crate::digest::{Digest, DigestValue};
 use crate::frame::{Frame, Part, Pool};
@@ -179,8 +180,8 @@ pub struct Shared {
     pub files: OpenFiles,
     /// Held by the reader that takes a chunk and begins to read it.
     pub turn: Mutex<()>,
-    /// Time that readers were busy, µs, summed over threads.
-    pub busy_us: AtomicU64,
+    /// How busy they are.
+    pub busy: DiskBusy,
     /// Stop as soon as possible.
     pub stop: Arc<AtomicBool>,
 }
@@ -199,7 +200,7 @@ impl Shared {
             preserve_all: self.preserve_all,
             files: OpenFiles::default(),
             turn: Mutex::default(),
-            busy_us: AtomicU64::new(0),
+            busy: DiskBusy::default(),
             stop: self.stop.clone(),
         }
     }
@@ -263,7 +264,7 @@ pub fn read_batches(shared: &Shared, queue: &Receiver<Task>) {
                 let Some(frame) = shared.frame() else { return };
                 let begin = Instant::now();
                 let loaded = load_batch(shared, frame, parcel, items);
-                shared.busy_us.fetch_add(begin.elapsed().as_micros() as u64, Ordering::Relaxed);
+                shared.busy.files.since(begin);
                 shared.tell(ReadEvent::Loaded(loaded));
                 continue;
             }
@@ -278,7 +279,7 @@ pub fn read_batches(shared: &Shared, queue: &Receiver<Task>) {
             }
             Task::Chunk { .. } => unreachable!("chunks have their own queue"),
         }
-        shared.busy_us.fetch_add(begin.elapsed().as_micros() as u64, Ordering::Relaxed);
+        shared.busy.files.since(begin);
     }
 }
 

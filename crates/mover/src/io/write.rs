@@ -8,7 +8,6 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use crossbeam_channel::TryRecvError;
@@ -19,6 +18,7 @@ use sys::ring::Ring;
 use tokio::sync::mpsc;
 
 use super::arrivals::{Arrivals, Feed};
+use super::busy::DiskBusy;
 use super::describe::attributes;
 use super::place::Place;
 use super::target::{BigFile, Target, Targets};
@@ -67,8 +67,8 @@ pub struct Shared {
     pub events: mpsc::Sender<WriteEvent>,
     /// Attributes beyond mode and mtime are kept.
     pub preserve_all: bool,
-    /// Time that writers were busy, µs, summed over threads.
-    pub busy_us: AtomicU64,
+    /// How busy they are.
+    pub busy: DiskBusy,
 }
 
 impl Shared {
@@ -82,7 +82,7 @@ impl Shared {
             pool: self.pool.clone(),
             events: self.events.clone(),
             preserve_all: self.preserve_all,
-            busy_us: AtomicU64::new(0),
+            busy: DiskBusy::default(),
         }
     }
 }
@@ -113,7 +113,8 @@ pub fn write_batches(shared: &Shared, feed: &Feed) {
 }
 
 fn landed(shared: &Shared, frame: Frame, items: Vec<(u64, u8, u64, bool)>, begin: Instant) {
-    shared.busy_us.fetch_add(begin.elapsed().as_micros() as u64, Ordering::Relaxed);
+    let busy = if frame.kind == Kind::Chunk { &shared.busy.chunks } else { &shared.busy.files };
+    busy.since(begin);
     let parcel = frame.parcel;
     shared.arrivals.finish(parcel);
     shared.pool.give(frame);

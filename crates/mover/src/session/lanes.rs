@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -40,7 +39,8 @@ struct Lane {
     out: usize,
     /// Digests that wait for room in the queue.
     late: VecDeque<Task>,
-    busy_before: AtomicU64,
+    /// Threads that read chunks.
+    chunk_readers: usize,
 }
 
 impl Lane {
@@ -53,6 +53,7 @@ impl Lane {
         let rings = crate::io::rings(shared.io, read::RING_DEPTH, plain, &shared.pool);
         let io = crate::session::storage_io(&rings);
         let mut lane = Lane::without_threads(shared, chunks, Some(batches), io);
+        lane.chunk_readers = rings.len();
         let number = lane.shared.lane;
         for (n, ring) in rings.into_iter().enumerate() {
             let run = move |shared: &read::Shared, queue: &_| ChunkReader::new(shared, ring).run(queue);
@@ -79,7 +80,7 @@ impl Lane {
         io: StorageIo,
     ) -> Lane {
         let (threads, late) = (Vec::new(), VecDeque::new());
-        Lane { chunks: Some(chunks), batches, threads, io, shared, out: 0, late, busy_before: 0.into() }
+        Lane { chunks: Some(chunks), batches, threads, io, shared, out: 0, late, chunk_readers: 1 }
     }
 
     fn spawn(
@@ -107,10 +108,8 @@ impl Lane {
         let _ = queue.try_send(task);
     }
 
-    /// Time that its readers were busy since the last call, per reader, µs.
     fn busy(&self) -> u64 {
-        let now = self.shared.busy_us.load(Ordering::Relaxed);
-        (now - self.busy_before.swap(now, Ordering::Relaxed)) / self.threads.len().max(1) as u64
+        self.shared.busy.take(self.chunk_readers, BATCH_READERS)
     }
 
     fn close(&mut self) {
@@ -246,6 +245,7 @@ mod tests {
 
     use super::*;
     use crate::frame::Pool;
+    use crate::io::busy::DiskBusy;
     use crate::io::read::{ReadEvent, SourceFile};
     use crate::numa::Placement;
     use crate::request::IoChoice;
@@ -272,7 +272,7 @@ mod tests {
             preserve_all: false,
             files: read::OpenFiles::default(),
             turn: Mutex::default(),
-            busy_us: AtomicU64::new(0),
+            busy: DiskBusy::default(),
             stop: Arc::new(AtomicBool::new(false)),
         };
         (Lanes::start(shared).unwrap(), pool, news)

@@ -18,6 +18,7 @@ use super::{CLOSE, Context, NEWS_MAX, SECOND, SessionError, TICK, Wire, steered,
 use crate::control::attribution::Limit;
 use crate::event::Event;
 use crate::frame::Pool;
+use crate::io::busy::Busy;
 use crate::io::output::{OutputWriter, REORDER_CHUNKS, Shared};
 use crate::io::write::WriteEvent;
 use crate::link::LinkError;
@@ -52,7 +53,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     };
     let (tell, written) = mpsc::channel(NEWS_MAX);
     let size = AtomicU64::new(u64::MAX);
-    let shared = Arc::new(Shared { pool: pool.clone(), events: tell, chunk_size, size, busy_us: AtomicU64::new(0) });
+    let shared = Arc::new(Shared { pool: pool.clone(), events: tell, chunk_size, size, busy: Busy::default() });
     let (frames, queue) = bounded(pool.count());
     let writer = OutputWriter::new(shared.clone(), output);
     // Nobody waits for this thread's end: it may hang on a reader that does not read.
@@ -73,7 +74,6 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         entry: None,
         context,
         every_file,
-        busy_before: 0,
         last_second: Instant::now(),
         bye: None,
     };
@@ -92,7 +92,6 @@ struct Session {
     entry: Option<(u64, Entry)>,
     context: Context,
     every_file: bool,
-    busy_before: u64,
     last_second: Instant,
     bye: Option<Bye>,
 }
@@ -282,9 +281,7 @@ impl Session {
     }
 
     fn look(&mut self, end: &mut End) -> Telemetry {
-        let busy = self.shared.busy_us.load(Ordering::Relaxed);
-        let since = busy - std::mem::replace(&mut self.busy_before, busy);
-        self.receiving.look(since, &mut end.outlook)
+        self.receiving.look(self.shared.busy.take(1), &mut end.outlook)
     }
 
     async fn steer(&mut self, change: Steer) -> Result<(), SessionError> {

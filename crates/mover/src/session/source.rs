@@ -6,7 +6,7 @@ mod scan;
 
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -28,6 +28,7 @@ use crate::digest::DigestValue;
 use crate::event::{Event, Progress};
 use crate::filter::Filter;
 use crate::frame::{Frame, Pool, frames};
+use crate::io::busy::DiskBusy;
 use crate::io::read::{self, Loaded, ReadEvent, Running, SourceFile, Task};
 use crate::link::LinkError;
 use crate::net::NetEvent;
@@ -119,7 +120,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         preserve_all: options.preserve_all,
         files: read::OpenFiles::default(),
         turn: Mutex::default(),
-        busy_us: AtomicU64::new(0),
+        busy: DiskBusy::default(),
         stop: stop.clone(),
     };
     let scan = ScanOptions { preserve_all: options.preserve_all, filter, ..ScanOptions::default() };

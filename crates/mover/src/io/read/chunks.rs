@@ -236,7 +236,7 @@ impl<'a> ChunkReader<'a> {
             Ok(_) => self.shared.changed(&job.file),
             Err(e) => Read::Failed(say(&format!("reading {}", job.file.entry.path), &e)),
         };
-        self.shared.busy_us.fetch_add(job.begin.elapsed().as_micros() as u64, Ordering::Relaxed);
+        self.shared.busy.chunks.since(job.begin);
         let whole = read == Read::Whole;
         // Looked at before the file was found unchanged, so it is true of this state of it.
         let hole_end = hole_end.filter(|_| whole);

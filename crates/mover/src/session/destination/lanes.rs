@@ -74,7 +74,7 @@ struct Lane {
     answered: Arc<AtomicU64>,
     /// Directories to be closed when it has done all.
     closing: VecDeque<Action>,
-    busy_before: u64,
+    chunk_writers: usize,
 }
 
 impl Lane {
@@ -86,7 +86,7 @@ impl Lane {
         let answered = Arc::new(AtomicU64::new(0));
         let (chunks, batches) = kit.arrivals.lane(number);
         let rings = crate::io::rings(kit.io, write::RING_DEPTH, PLAIN_WRITERS, &write.pool);
-        let io = storage_io(&rings);
+        let (io, chunk_writers) = (storage_io(&rings), rings.len());
         kit.decider.epochs.add_lane();
 
         let mut runs = vec![(format!("lh-decide-{number}"), deciding(kit, number, asks, answered.clone()))];
@@ -103,8 +103,8 @@ impl Lane {
             let committer = Committer { lane: number, ..committer };
             runs.push((format!("lh-commit-{number}"), Box::new(move || committer.run(&commit_queue))));
         }
-        let (asked, closing, busy_before) = (0, VecDeque::new(), 0);
-        (Lane { decisions, commits, write, io, asked, answered, closing, busy_before }, runs)
+        let (asked, closing) = (0, VecDeque::new());
+        (Lane { decisions, commits, write, io, asked, answered, closing, chunk_writers }, runs)
     }
 
     fn is_answered(&self) -> bool {
@@ -246,12 +246,9 @@ impl Lanes {
 
     /// Time that the writers of the busiest disk were busy since the last call, per writer, µs: a copy goes no faster
     /// than the slowest disk.
-    pub(super) fn busy(&mut self) -> u64 {
-        let busy = |lane: &mut Lane| {
-            let now = lane.write.busy_us.load(Ordering::Relaxed);
-            (now - std::mem::replace(&mut lane.busy_before, now)) / BATCH_WRITERS as u64
-        };
-        self.lanes.iter_mut().map(busy).max().unwrap_or(0)
+    pub(super) fn busy(&self) -> u64 {
+        let busy = |lane: &Lane| lane.write.busy.take(lane.chunk_writers, BATCH_WRITERS);
+        self.lanes.iter().map(busy).max().unwrap_or(0)
     }
 
     /// What chunks are written with.
@@ -296,6 +293,7 @@ mod tests {
     use super::*;
     use crate::filter::Filter;
     use crate::frame::Pool;
+    use crate::io::busy::DiskBusy;
     use crate::io::epochs::Epochs;
     use crate::io::open::Opener;
     use crate::io::place::Place;
@@ -333,7 +331,7 @@ mod tests {
             pool,
             events: mpsc::channel(1).0,
             preserve_all: false,
-            busy_us: AtomicU64::new(0),
+            busy: DiskBusy::default(),
         };
         let kit = Kit {
             decider: Arc::new(decider),

@@ -1,7 +1,6 @@
 //! The begin of a destination session: lock, journal, threads.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -16,6 +15,7 @@ use super::{Session, Setup};
 use crate::filter::Filter;
 use crate::frame::{Pool, frames};
 use crate::io::arrivals::Arrivals;
+use crate::io::busy::DiskBusy;
 use crate::io::commit::Committer;
 use crate::io::decide::Decider;
 use crate::io::delete::Deleter;
@@ -138,7 +138,7 @@ impl Session {
             pool: pool.clone(),
             events: tell_written,
             preserve_all: options.preserve_all,
-            busy_us: AtomicU64::new(0),
+            busy: DiskBusy::default(),
         };
         let kit = Kit {
             decider: Arc::new(decider),

@@ -108,6 +108,7 @@ impl Lane {
         let _ = queue.try_send(task);
     }
 
+    /// Time that its readers were busy since the last call, per reader, µs.
     fn busy(&self) -> u64 {
         self.shared.busy.take(self.chunk_readers, BATCH_READERS)
     }

@@ -74,6 +74,7 @@ struct Lane {
     answered: Arc<AtomicU64>,
     /// Directories to be closed when it has done all.
     closing: VecDeque<Action>,
+    /// Threads that write chunks.
     chunk_writers: usize,
 }
 

@@ -66,7 +66,7 @@ impl Losses {
         let rtt_us = looks.iter().map(|look| u64::from(look.rtt_us)).max().unwrap_or(0);
         let min_rtt_us = looks.iter().map(|look| u64::from(look.min_rtt_us)).min().unwrap_or(0);
         self.min_rtt = Duration::from_micros(min_rtt_us);
-        if rtt_us > min_rtt_us + (min_rtt_us / QUEUE_PART).max(QUEUE_LEAST_US) {
+        if has_queue(rtt_us, min_rtt_us) {
             self.queued = Some(now);
         }
         // Each stream that has met a loss slows down, once.
@@ -87,9 +87,86 @@ impl Losses {
     }
 }
 
+fn has_queue(rtt_us: u64, min_rtt_us: u64) -> bool {
+    rtt_us > min_rtt_us + (min_rtt_us / QUEUE_PART).max(QUEUE_LEAST_US)
+}
+
+/// What all streams show once a second, at the end that sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Second {
+    /// Segments sent again since the session's begin.
+    pub retransmits: u64,
+    /// Mean smoothed round trip, µs.
+    pub rtt_us: u64,
+    /// Least round trip, µs; the greatest number of 32 bits, or 0, if it is not known.
+    pub min_rtt_us: u64,
+}
+
+/// Losses that no queue explains and that are too few for another congestion control. CUBIC bears them, but not with few streams:
+/// one that met a loss in slow start is behind for 10 s and more, and while it is the path is not full (1 Gb/s, 100 ms, 10⁻⁵: 8
+/// streams 898 to 946 Mb/s, 16 streams 947).
+#[derive(Clone, Debug, Default)]
+pub struct RareLosses {
+    retransmits: u64,
+    /// There was a queue at the last look, which explains what is sent again now.
+    queued: bool,
+    seconds: u32,
+}
+
+/// Seconds with such a loss, and none with a queue between them.
+const RARE_SECONDS: u32 = 2;
+
+impl RareLosses {
+    /// Takes what a second shows; whether the path loses packets now and then without being full.
+    pub fn second(&mut self, seen: Second) -> bool {
+        let lost = seen.retransmits > std::mem::replace(&mut self.retransmits, seen.retransmits);
+        if seen.min_rtt_us == 0 || seen.min_rtt_us >= u64::from(u32::MAX) {
+            return false;
+        }
+        let queued = has_queue(seen.rtt_us, seen.min_rtt_us);
+        let was_queued = std::mem::replace(&mut self.queued, queued);
+        match (queued || was_queued, lost) {
+            (true, _) => self.seconds = 0,
+            (false, true) => self.seconds += 1,
+            (false, false) => {}
+        }
+        self.seconds >= RARE_SECONDS
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Whether seconds of (segments sent again so far, round trip in ms over a least one of 100) are a path with rare losses.
+    fn is_rare(seconds: &[(u64, u64)]) -> bool {
+        let mut losses = RareLosses::default();
+        seconds.iter().any(|&(retransmits, rtt_ms)| {
+            losses.second(Second { retransmits, rtt_us: 1000 * rtt_ms, min_rtt_us: 100_000 })
+        })
+    }
+
+    #[test]
+    fn two_seconds_with_losses_and_no_queue_are_rare_losses() {
+        assert!(is_rare(&[(0, 100), (1, 101), (1, 101), (2, 102)]));
+        assert!(!is_rare(&[(0, 100), (1, 101), (1, 101), (1, 102)]), "one");
+        assert!(
+            !is_rare(&[(0, 100), (1, 101), (1, 130), (2, 102), (3, 101)]),
+            "a queue between them: the path does get full"
+        );
+        assert!(
+            !is_rare(&[(0, 150), (900, 101), (900, 101), (900, 150), (1800, 101)]),
+            "what a queue dropped is sent again"
+        );
+    }
+
+    #[test]
+    fn where_the_least_round_trip_is_unknown_nothing_is_said() {
+        for min_rtt_us in [0, u64::from(u32::MAX)] {
+            let mut losses = RareLosses::default();
+            assert!((1..9).all(|retransmits| !losses.second(Second { retransmits, rtt_us: 100_000, min_rtt_us })));
+        }
+    }
 
     /// Looks each 200 ms: how many streams have lost something, and the round trip in ms over a least one of 100.
     fn verdict(looks: impl Iterator<Item = (u32, u32)>, min_rtt_us: u32) -> bool {

@@ -8,6 +8,7 @@ use units::{Bytes, Goodput};
 use super::Context;
 use super::streams::{Sample, Ways};
 use crate::control::attribution::Limit;
+use crate::control::congestion::{self, RareLosses};
 use crate::control::tuner::{self, Bounds, Start, StreamTuner};
 use crate::known_paths::{self, KnownPath};
 
@@ -17,6 +18,7 @@ pub struct Auto {
     is_far: bool,
     tuner: Option<StreamTuner>,
     known: Option<KnownPath>,
+    losses: RareLosses,
     begin: Instant,
     bytes: u64,
 }
@@ -32,7 +34,8 @@ impl Auto {
         let goal = context.settings.rate_bps.map(Goodput::from_bps);
         let start = Start { rtt: context.rtt, goal, memory: memory.as_ref(), ..Start::default() };
         let tuner = context.auto_streams.then(|| StreamTuner::new(Duration::ZERO, bounds, &start));
-        Auto { bounds, is_far: tuner::is_far(context.rtt), tuner, known, begin: Instant::now(), bytes: 0 }
+        let is_far = tuner::is_far(context.rtt);
+        Auto { bounds, is_far, tuner, known, losses: RareLosses::default(), begin: Instant::now(), bytes: 0 }
     }
 
     /// The path loses packets without being full. Over a far one there are as many streams as there may be from now on: what
@@ -48,6 +51,13 @@ impl Auto {
     #[must_use]
     pub fn first(&self, otherwise: u16) -> u16 {
         self.tuner.as_ref().map_or(otherwise, StreamTuner::target).max(1)
+    }
+
+    /// What the path showed in a second that had this limit: a few losses without a queue want as many streams as many do.
+    pub fn path(&mut self, seen: congestion::Second, limit: Limit) {
+        if self.losses.second(seen) && limit.is_per_stream() {
+            self.lossy();
+        }
     }
 
     /// Takes the sample of a second; gives the number of streams to have, if it changes.

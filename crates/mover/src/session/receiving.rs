@@ -14,6 +14,7 @@ use super::auto::Auto;
 use super::streams::{Streams, Ways};
 use super::{Context, NEWS_MAX, SessionError, Wire};
 use crate::control::attribution::Limit;
+use crate::control::congestion;
 use crate::frame::{Frame, Pool};
 use crate::net::receiver::{RecvThread, Shared};
 use crate::net::{NetEvent, NetStats, Opened};
@@ -153,6 +154,8 @@ impl Receiving {
         if outlook.is_lossy() {
             self.auto.lossy();
         }
+        let Telemetry { retransmits, rtt_us, .. } = outlook.peer;
+        self.auto.path(congestion::Second { retransmits, rtt_us, min_rtt_us: outlook.sample.min_rtt_us }, limit);
         let n = self
             .auto
             .second(bytes, span, &outlook.sample, limit, self.streams.wanted)

@@ -429,6 +429,8 @@ impl Sending {
     /// One second is over: looks, and tunes the number of streams by what was seen.
     pub fn second(&mut self, peer: &Telemetry, disk_busy_us: u64, outlook: &mut Outlook) -> Telemetry {
         let (sample, span) = self.look(peer, disk_busy_us, outlook);
+        let Sample { retransmits, rtt_us, min_rtt_us, .. } = sample;
+        self.auto.path(congestion::Second { retransmits, rtt_us, min_rtt_us }, outlook.limit);
         if self.streams.dials()
             && let Some(n) = self.auto.second(self.bytes(), span, &sample, outlook.limit, self.streams.wanted)
         {

@@ -18,7 +18,7 @@ const LOOK_MOST: Duration = Duration::from_millis(200);
 /// A queue that was seen explains what is lost so much later: it drains while what it dropped is sent again.
 const EXPLAINS: Duration = Duration::from_millis(200);
 /// Each second takes so much off what such losses weigh, one for each stream that has met one. CUBIC bears about as many: at one in
-/// 10⁵ packets 8 streams of it fill 1 Gb/s over 100 ms with 0.8 a second.
+/// 10⁵ packets 16 streams of it fill 1 Gb/s over 100 ms with 0.8 a second.
 const BEARS: u32 = 2;
 /// Enough: in a second, or little by little.
 const ENOUGH: u32 = 5;

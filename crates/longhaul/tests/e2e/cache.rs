@@ -17,6 +17,9 @@ const KEPT: u64 = 77;
 const IN_USE_MAX: usize = 16;
 /// Where the page cache is cleared by hand, four writers keep eight chunks each.
 const LEFT_BY_HAND: usize = 32;
+/// A kernel that is told to page out what nobody has used for a while (DAMON) takes pages of the files of a test too, of some
+/// runs many; what a copy does wrong it does each time.
+const ATTEMPTS: usize = 5;
 
 /// Numbers of the chunks of which a page is in the page cache. Looking for a page asks for it, and for nothing around it:
 /// each look is at another one.
@@ -31,9 +34,24 @@ fn cached(file: &File, page: u64) -> Vec<u64> {
     (0..CHUNKS).filter(is_cached).collect()
 }
 
-/// Copies a file, of which somebody else has some chunks in memory, with `LONGHAUL_IO` at both ends; gives what is in the page
-/// cache of source and destination, or nothing if that cannot be told here.
-fn copied(way: &str, theirs: Range<u64>) -> Option<[Vec<u64>; 2]> {
+/// Copies a file, of which somebody else has some chunks in memory, with `LONGHAUL_IO` at both ends, until what is in the page
+/// cache of source and destination then `is_right`.
+fn copied(way: &str, theirs: Range<u64>, is_right: impl Fn(&[u64], &[u64]) -> bool) {
+    for attempt in 1..=ATTEMPTS {
+        let Some([source, destination]) = copied_once(way, theirs.clone()) else {
+            eprintln!("skipped: this file system does not tell what is in the page cache, or has no RWF_DONTCACHE");
+            return;
+        };
+        if is_right(&source, &destination) {
+            return;
+        }
+        eprintln!("attempt {attempt}: of the source {source:?}, of the destination {destination:?}");
+    }
+    panic!("not once in {ATTEMPTS} copies is in the page cache what should be");
+}
+
+/// The chunks in the page cache of source and destination after one copy; nothing if that cannot be told here.
+fn copied_once(way: &str, theirs: Range<u64>) -> Option<[Vec<u64>; 2]> {
     let mut world = World::still();
     world.start_agent_under(&["env", &format!("LONGHAUL_IO={way}")], "127.0.0.1:0");
     let path = world.write("file", (CHUNKS * CHUNK) as usize);
@@ -41,12 +59,10 @@ fn copied(way: &str, theirs: Range<u64>) -> Option<[Vec<u64>; 2]> {
     source.sync_all().unwrap();
     fadvise(&source, 0, None, Advice::DontNeed).unwrap();
     if !cached(&source, 1).is_empty() || (way == "posix" && !sys::file::can_pass(&source)) {
-        eprintln!("skipped: this file system does not tell, or has no RWF_DONTCACHE");
         return None;
     }
     source.seek(SeekFrom::Start(theirs.start * CHUNK)).unwrap();
     source.read_exact(&mut vec![0; (theirs.end - theirs.start) as usize * CHUNK as usize]).unwrap();
-    assert_eq!(cached(&source, 2), theirs.collect::<Vec<_>>());
 
     let mut command = world.copy_command("--chunk-size 256KiB", &world.here("file"), &world.there("rw/copy"));
     command.env("LONGHAUL_IO", way);
@@ -58,22 +74,20 @@ fn copied(way: &str, theirs: Range<u64>) -> Option<[Vec<u64>; 2]> {
 
 #[test]
 fn the_kernel_clears_the_page_cache_behind_a_copy() {
-    let Some([source, destination]) = copied("posix", KEPT..KEPT + 1) else { return };
-    assert!(source.contains(&KEPT) && source.len() <= 1 + IN_USE_MAX, "{source:?}");
-    assert!(destination.len() <= IN_USE_MAX, "{destination:?}");
+    copied("posix", KEPT..KEPT + 1, |source, destination| {
+        source.contains(&KEPT) && source.len() <= 1 + IN_USE_MAX && destination.len() <= IN_USE_MAX
+    });
 }
 
 #[test]
 fn the_page_cache_is_cleared_by_hand_on_older_kernels() {
-    let Some([source, destination]) = copied("posix-old", 0..0) else { return };
-    assert!(source.len() <= IN_USE_MAX, "{source:?}");
-    assert!(destination.len() <= LEFT_BY_HAND, "{destination:?}");
+    copied("posix-old", 0..0, |source, destination| source.len() <= IN_USE_MAX && destination.len() <= LEFT_BY_HAND);
 }
 
 /// There it is looked at in one place of 64 MiB.
 #[test]
 fn what_others_have_in_the_page_cache_stays_on_older_kernels() {
-    let Some([source, destination]) = copied("posix-old", 0..CHUNKS) else { return };
-    assert_eq!(source.len(), CHUNKS as usize, "{source:?}");
-    assert!(destination.len() <= LEFT_BY_HAND, "{destination:?}");
+    copied("posix-old", 0..CHUNKS, |source, destination| {
+        source.len() == CHUNKS as usize && destination.len() <= LEFT_BY_HAND
+    });
 }

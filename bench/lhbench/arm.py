@@ -46,6 +46,12 @@ class Arm:
         """It took too long once, and is not tried again."""
         return any(OVER_LIMIT in problem for problem in self.problems())
 
+    @property
+    def late_share(self):
+        """Of its latest run, where the emulator was late in it and no run was in time: nothing is to be said of the arm then."""
+        late = [sample for sample in self.samples if sample.is_late]
+        return late[-1].late_share if late and not self.valid else None
+
     def problems(self):
         return sorted({sample.problem for sample in self.samples if sample.problem})
 
@@ -79,4 +85,6 @@ def turn(arms, round_number, rounds):
 def _say(scenario, round_number, arm, sample):
     name = " ".join(word for word in (arm.group, arm.label) if word)
     outcome = sample.problem or f"{sample.rate_bps / 1e9:.2f} Gb/s in {sample.seconds:.2f} s"
+    if sample.is_late:
+        outcome += f", the emulator late for {sample.late_share:.1%} of the packets"
     print(f"({scenario}) round {round_number + 1}: {name}: {outcome}", file=sys.stderr, flush=True)

@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .twin import LATE_SHARE
+
 
 @dataclass
 class Sample:
@@ -22,8 +24,17 @@ class Sample:
     extra: dict = field(default_factory=dict)
 
     @property
+    def late_share(self):
+        """Of the packets of a run over a twin, those that the emulator let go more than 1 ms late."""
+        return self.extra.get("late_share", 0.0)
+
+    @property
+    def is_late(self):
+        return self.late_share > LATE_SHARE
+
+    @property
     def valid(self):
-        return not self.problem
+        return not (self.problem or self.is_late)
 
     @property
     def rate_bps(self):

@@ -14,7 +14,6 @@ from ..disk import HostDirectory
 from ..longhaul import LonghaulChoosing, LonghaulCopy
 from ..peers.base import StreamJob
 from ..peers.iperf3 import Iperf3
-from ..twin import LATE_SHARE
 from .measure import copy_over_path, stream_over_path
 from .path import Path
 
@@ -39,14 +38,8 @@ class CellRun:
     arms: list = field(default_factory=list)
     skipped: dict = field(default_factory=dict)
     failure: str = ""
-    # Of the packets of a run, those that left later than 1 ms; of the worst run.
-    late_share: float = 0.0
     # Where it was measured, as `machine.describe` has it.
     machine: dict = field(default_factory=dict)
-
-    @property
-    def is_late(self):
-        return self.late_share > LATE_SHARE
 
     def best(self, kind):
         """The fastest arm of a kind: (label, rate in b/s of goodput)."""
@@ -71,12 +64,10 @@ def run_cell(what, cell, choice, work, logs, about, before=None):
             _RUNS[what](run, bench, choice)
             if not run.arms:
                 run.failure = "no arm is called so, or none can run here"
-            late = [s.extra["late_share"] for arm in run.arms for s in arm.samples if "late_share" in s.extra]
-            run.late_share = max(late, default=0.0)
     except OSError as error:
         run.failure = f"ended early: {error}"
-    if before and (run.failure or run.is_late):
-        print(f"({cell}) {what}: nothing was added: {run.failure or 'the emulator was late'}", file=sys.stderr)
+    if before and run.failure:
+        print(f"({cell}) {what}: nothing was added: {run.failure}", file=sys.stderr)
         return before
     return run
 

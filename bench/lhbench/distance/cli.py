@@ -108,7 +108,7 @@ def _run(options, binary):
                 continue
             same = before if before and goes_on(before, about) else None
             run = run_cell(what, cell, choice, work, out / "logs", about, same)
-            if before and (run.failure or run.is_late):
+            if before and run.failure:
                 run = before
             runs = [other for other in runs if other is not before] + [run]
             write()

@@ -15,8 +15,8 @@ _SAME = ("cpu", "cpus", "kernel", "build")
 
 
 def kept(report):
-    """What can be used of a `distance.json`: (cells, tables by the name of the part). Of cells those that ended, while the emulator
-    was in time, with every arm that does."""
+    """What can be used of a `distance.json`: (cells, tables by the name of the part). Of cells those that ended, with every
+    arm that does."""
     if not report.exists():
         return [], {}
     try:
@@ -25,7 +25,7 @@ def kept(report):
         tables = {what: _table(what, table) for what, table in told["tables"].items()}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise Unusable(f"{report} is not a report of this program ({error!r}): move it away, or go without --continue") from error
-    return [run for run in runs if not (run.failure or run.is_late or any(map(_failed, run.arms)))], tables
+    return [run for run in runs if not (run.failure or any(map(_failed, run.arms)))], tables
 
 
 def goes_on(run, about):
@@ -34,8 +34,8 @@ def goes_on(run, about):
 
 
 def _failed(arm):
-    """Whether another run may do better: not where it took too long."""
-    return not arm.valid and not arm.is_over_limit
+    """Whether another run may do better: not where it took too long. What was late is measured again by itself."""
+    return not arm.valid and not arm.is_over_limit and bool(arm.problems())
 
 
 def _table(what, table):
@@ -47,7 +47,7 @@ def _run(cell):
     arms = [Arm(arm["group"], arm["arm"], arm["kind"], arm["protection"], None, [_sample(one) for one in arm["runs"]])
             for arm in cell["arms"]]
     return CellRun(cell["what"], Cell(*(cell[name] for name in _FIELDS)), arms, cell["skipped"], cell["failure"],
-                   cell["late_share"], cell["machine"])
+                   cell["machine"])
 
 
 def _sample(run):

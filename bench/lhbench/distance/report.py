@@ -35,7 +35,7 @@ def as_json(runs, tables, machine, settings):
         "method": _METHOD,
         "tables": {what: {"machine": table.machine, "rows": [vars(row) for row in table.rows]} for what, table in tables.items()},
         "cells": [
-            {"what": run.what, **dataclasses.asdict(run.cell), "late_share": run.late_share, "failure": run.failure,
+            {"what": run.what, **dataclasses.asdict(run.cell), "failure": run.failure,
              "skipped": run.skipped, "machine": run.machine, "arms": [_arm_json(arm) for arm in run.arms]}
             for run in runs
         ],
@@ -61,8 +61,8 @@ def _cell(run):
         lines.append(_row(run, arm, steady))
     notes = [run.failure] if run.failure else []
     notes.append(_where(run.machine))
-    if run.is_late:
-        notes.append(f"**emulator late**: {run.late_share:.1%} of the packets of a run by more than 1 ms; these numbers are not to be published")
+    notes += [f"{arm.label}: **emulator late**, {arm.late_share:.1%} of the packets of its run by more than 1 ms, so it has no number"
+              for arm in run.arms if arm.late_share]
     notes += [f"{arm.label}: {text}" for arm in run.arms for text in arm.problems()]
     notes += [f"skipped {label}: {reason}" for label, reason in run.skipped.items()]
     return "\n".join([*lines, *([""] if notes else []), *(f"- {note}" for note in notes)])
@@ -76,7 +76,7 @@ def _row(run, arm, steady):
     rate, cpu = arm.rate(), arm.cpu()
     cells = [arm.label, arm.protection, str(len(arm.valid))]
     if rate is None:
-        cells += [NOTHING] * (5 + steady)
+        cells += ["late" if arm.late_share else NOTHING] + [NOTHING] * (4 + steady)
     else:
         cells += [f"{rate.median / 1e6:.0f}", f"{rate.least / 1e6:.0f}..{rate.most / 1e6:.0f}",
                   f"{share(run, rate.median):.1%}"]
@@ -104,5 +104,5 @@ _METHOD = [
     "is what the kernel and the program choose. Every copy is compared with its source, by SHA-256.",
     "`sent × needed` is what entered the link, headers and what was lost or sent again included, over the data.",
     "The arms of a cell take turns over one twin. An arm that got less than three quarters of the best in its first round has that one "
-    "round, but for Longhaul by itself. A cell in which the emulator was late (p99 of a run above 1 ms) says so.",
+    "round, but for Longhaul by itself. A run in which the emulator was late (p99 above 1 ms) is no number: it is kept in the JSON, and measured again by --continue.",
 ]

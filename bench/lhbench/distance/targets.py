@@ -19,8 +19,7 @@ def share(run, goodput_bps):
 
 
 def targets(runs):
-    """Of cells where the emulator was in time: what others say is not to be published, and not to be judged."""
-    runs = [run for run in runs if not run.is_late]
+    """Of runs in which the emulator was in time: what others say is not to be published, and not to be judged."""
     lines = []
     for run in runs:
         lines += _memory(run) if run.what == MEMORY else []
@@ -50,10 +49,12 @@ def _against_peers(run):
     if best is None:
         return []
     lines = []
+    late = [arm.label for arm in run.arms if arm.kind == PEER and arm.late_share]
+    of_peers = "; ".join([label, *(f"{other} late" for other in late)])
     for protection in (CLEAR, PRIVATE):
         ours = run.rate_of(f"longhaul {protection}")
         if ours:
-            lines.append(Target(f"{run.what}, {run.cell}: {protection} beside the best peer ({label})", ours / best, goal))
+            lines.append(Target(f"{run.what}, {run.cell}: {protection} beside the best peer ({of_peers})", ours / best, goal))
     return lines
 
 

@@ -8,18 +8,20 @@ use super::name;
 pub(crate) const HEADER: &str =
     "  seconds      direction  goodput      retrans  RTT       window    streams  limited by";
 
-/// One interval under [`HEADER`].
+/// One interval under [`HEADER`]. What the sending end has not told yet is no zero.
 pub(crate) fn line(interval: &Interval) -> String {
     let seconds = format!("{:.1}-{:.1}", interval.from_s, interval.to_s);
+    let told = |number: u64, text: String| if number == 0 { "-".to_owned() } else { text };
     let rtt = units::Span::new(std::time::Duration::from_micros(interval.rtt_us)).to_string();
+    let rtt = told(interval.rtt_us, rtt);
     let limit = name::words(&interval.limit);
     let text = format!(
         "  {seconds:<11}  {:<9}  {:<11}  {:<7}  {rtt:<8}  {:<8}  {:<7}  {limit}",
         interval.direction,
         name::rate(interval.rate_bps),
         interval.retransmits,
-        name::bytes(interval.cwnd_bytes),
-        interval.streams,
+        told(interval.cwnd_bytes, name::bytes(interval.cwnd_bytes).to_string()),
+        told(interval.streams.into(), interval.streams.to_string()),
     );
     text.trim_end().to_owned()
 }
@@ -53,4 +55,7 @@ fn columns_stand_under_their_heads() {
         assert!(under.starts_with(cell), "{head}: {under}");
     }
     assert!(HEADER.len() <= super::COLUMNS_MAX);
+
+    let unknown = Interval { rtt_us: 0, cwnd_bytes: 0, streams: 0, ..interval };
+    assert!(super::interval::line(&unknown).ends_with("  12       -         -         -        unknown"));
 }

@@ -13,6 +13,7 @@ mod late;
 mod life;
 mod refused;
 mod scenario;
+mod throughput;
 
 use std::cell::Cell;
 use std::fs;

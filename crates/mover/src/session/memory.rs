@@ -43,16 +43,21 @@ pub async fn send(
     let mut wire = Wire::of(&mut context);
     let mut sending = Sending::new(&mut context, pool, Some(test));
     let mut result = send_until(&mut wire, &mut sending, &mut context, &mut end, duration, interval, direction).await;
+    let took = end.outlook.elapsed();
+    sending.finish();
     if result.is_ok() {
-        sending.finish();
-        result = drain(&mut wire, &mut sending).await;
+        result = drain(&mut wire, &mut sending, &mut end.outlook).await;
     }
     let telemetry = sending.last(&wire.peer, 0, &mut end.outlook);
     wire.say_goodbye(telemetry, &result).await;
-    while wire.before_goodbye().await.is_some() {}
+    hear_goodbye(&mut wire, &mut sending, &mut end.outlook).await;
     end.outlook.peer = wire.peer;
-    // The last of all is of when every record was checked; the one before of the end of the test.
-    end.outlook.arrived = Arrived::told(&wire.peer_before);
+    // The last of all is of when every record was checked; the one before of the end of the test. The time is the other end's
+    // word: no longer than until it was heard, nor much shorter than what was sent for.
+    end.outlook.arrived = Arrived::told(&wire.peer_before).map(|then| {
+        let heard = end.outlook.elapsed();
+        Arrived { took: then.took.clamp(took / 2, heard), ..then }
+    });
     wire.link.close(CLOSE).await;
     let _ = tokio::task::spawn_blocking(move || drop(sending)).await;
     (result, end)
@@ -132,7 +137,7 @@ async fn send_until(
 }
 
 /// Waits until every stream has ended in good order.
-async fn drain(wire: &mut Wire, sending: &mut Sending) -> Result<(), SessionError> {
+async fn drain(wire: &mut Wire, sending: &mut Sending, outlook: &mut Outlook) -> Result<(), SessionError> {
     let until = Instant::now() + ENDING;
     let beat = TICK.min(sending.beat());
     while !sending.streams.is_empty() && Instant::now() < until {
@@ -143,11 +148,30 @@ async fn drain(wire: &mut Wire, sending: &mut Sending) -> Result<(), SessionErro
                     sending.closed(id, why.as_deref());
                 }
             },
+            opened = sending.streams.next() => { sending.add(opened, outlook).await?; },
             () = tokio::time::sleep(beat) => {}
         }
         sending.pace(Instant::now());
     }
     Ok(())
+}
+
+/// Listens until the other end has said goodbye. It waits for the end of every stream, also of one that was being opened when
+/// the test ended.
+async fn hear_goodbye(wire: &mut Wire, sending: &mut Sending, outlook: &mut Outlook) {
+    let until = tokio::time::Instant::now() + ENDING;
+    loop {
+        tokio::select! {
+            message = wire.before_goodbye() => if message.is_none() { return },
+            Some(event) = sending.events.recv() => {
+                if let NetEvent::Closed { id, why, .. } = event {
+                    sending.closed(id, why.as_deref());
+                }
+            },
+            opened = sending.streams.next() => if sending.add(opened, outlook).await.is_err() { return },
+            () = tokio::time::sleep_until(until) => return,
+        }
+    }
 }
 
 /// Receives until the other end says goodbye. What counts is what arrived in the `duration` that the other end sends, by the

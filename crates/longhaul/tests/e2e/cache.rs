@@ -18,7 +18,7 @@ const IN_USE_MAX: usize = 16;
 /// Where the page cache is cleared by hand, four writers keep eight chunks each.
 const LEFT_BY_HAND: usize = 32;
 /// A kernel that is told to page out what nobody has used for a while (DAMON) takes pages of the files of a test too, of some
-/// runs many; what a copy does wrong it does each time.
+/// runs many, and on a busy host more writes than four times eight end after the copy. What a copy does wrong it does each time.
 const ATTEMPTS: usize = 5;
 
 /// Numbers of the chunks of which a page is in the page cache. Looking for a page asks for it, and for nothing around it:

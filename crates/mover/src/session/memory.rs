@@ -88,11 +88,7 @@ async fn send_until(
                 Some(Control::SetStreams(n)) => sending.set_streams(n),
                 _ => {}
             },
-            Some(event) = sending.events.recv() => {
-                if let NetEvent::Closed { id, why, .. } = event {
-                    sending.closed(id, why.as_deref());
-                }
-            },
+            Some(event) = sending.events.recv() => closed(sending, event),
             opened = sending.streams.next() => {
                 if let Some(news) = sending.add(opened, &mut end.outlook).await? {
                     wire.link.send(news).await;
@@ -136,6 +132,13 @@ async fn send_until(
     }
 }
 
+/// Takes the news that a stream is closed.
+fn closed(sending: &mut Sending, event: NetEvent) {
+    if let NetEvent::Closed { id, why, .. } = event {
+        sending.closed(id, why.as_deref());
+    }
+}
+
 /// Waits until every stream has ended in good order.
 async fn drain(wire: &mut Wire, sending: &mut Sending, outlook: &mut Outlook) -> Result<(), SessionError> {
     let until = Instant::now() + ENDING;
@@ -143,11 +146,7 @@ async fn drain(wire: &mut Wire, sending: &mut Sending, outlook: &mut Outlook) ->
     while !sending.streams.is_empty() && Instant::now() < until {
         tokio::select! {
             message = wire.link.recv() => { wire.hear(message?).await; },
-            Some(event) = sending.events.recv() => {
-                if let NetEvent::Closed { id, why, .. } = event {
-                    sending.closed(id, why.as_deref());
-                }
-            },
+            Some(event) = sending.events.recv() => closed(sending, event),
             opened = sending.streams.next() => { sending.add(opened, outlook).await?; },
             () = tokio::time::sleep(beat) => {}
         }
@@ -163,11 +162,7 @@ async fn hear_goodbye(wire: &mut Wire, sending: &mut Sending, outlook: &mut Outl
     loop {
         tokio::select! {
             message = wire.before_goodbye() => if message.is_none() { return },
-            Some(event) = sending.events.recv() => {
-                if let NetEvent::Closed { id, why, .. } = event {
-                    sending.closed(id, why.as_deref());
-                }
-            },
+            Some(event) = sending.events.recv() => closed(sending, event),
             opened = sending.streams.next() => if sending.add(opened, outlook).await.is_err() { return },
             () = tokio::time::sleep_until(until) => return,
         }

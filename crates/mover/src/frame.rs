@@ -113,6 +113,19 @@ impl Pool {
         frame
     }
 
+    /// Has the wakers woken when a frame comes back, or has left the queue that it waited in.
+    pub fn wait(&self) {
+        self.home().is_waited_for = true;
+    }
+
+    /// A frame has left a queue: who waits for one may look again.
+    pub fn moved(&self) {
+        let is_waited_for = std::mem::take(&mut self.home().is_waited_for);
+        if is_waited_for {
+            self.shared.wakers.iter().for_each(Waker::wake);
+        }
+    }
+
     /// A frame; waits for one at most this long.
     pub fn take(&self, timeout: Duration) -> Option<Frame> {
         let is_away = |home: &mut Home| home.free.is_empty();

@@ -1,6 +1,7 @@
 //! The network side of the byte path: few threads, each serving many streams without a lock between them.
 
 pub mod ahead;
+pub mod backlog;
 pub mod gate;
 pub mod open;
 pub mod receiver;

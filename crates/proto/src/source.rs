@@ -23,7 +23,7 @@ use crate::limits::{
 use crate::{ChunkSet, Entry, EntryKind};
 
 use jobs::Lane;
-pub use jobs::{Item, Job};
+pub use jobs::{Item, Job, Room};
 
 /// Parcels of a pipe that are read but not landed; the runtime keeps their bytes, for they cannot be read again.
 pub const STREAM_PARCELS_MAX: u64 = 16;

@@ -71,6 +71,7 @@ impl Arrivals {
 
     /// Takes a parcel for a disk; gives it back if it is for this one, or for none.
     fn sort(&self, frame: Frame, lane: u8) -> Option<Frame> {
+        self.pool.moved();
         if !self.held.lock().expect("no panic under the lock").insert(frame.parcel) {
             // It was sent again while the first one waits for its disk: that one tells, and this one must not take
             // what others need.

@@ -6,6 +6,7 @@
 
 mod chunks;
 mod files;
+mod small;
 
 use std::collections::HashMap;
 use std::io;
@@ -17,10 +18,9 @@ pub use chunks::ChunkReader;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 pub use files::OpenFiles;
 use proto::control::DigestKind;
-use proto::record::Kind;
 use proto::source::{Item, Read};
 use proto::{Entry, EntryKind};
-use sys::file::{Dir, Meta, OpenFlags, read_exact_at, seek_data, seek_hole};
+use sys::file::{Dir, Meta, OpenFlags, read_exact_at};
 use tokio::sync::mpsc;
 
 use super::busy::DiskBusy;
@@ -35,8 +35,6 @@ pub const RING_DEPTH: u32 = 8;
 const IDLE: Duration = Duration::from_millis(500);
 /// Bytes read at a time for a digest that could not be computed on the way.
 const REREAD_BYTES: usize = 1 << 20;
-/// Small files with fewer bytes than this are not asked about holes.
-const SPARSE_MIN: u64 = 8192;
 
 /// A file of the source.
 #[derive(Debug)]
@@ -263,7 +261,7 @@ pub fn read_batches(shared: &Shared, queue: &Receiver<Task>) {
             Task::Batch { parcel, items } => {
                 let Some(frame) = shared.frame() else { return };
                 let begin = Instant::now();
-                let loaded = load_batch(shared, frame, parcel, items);
+                let loaded = small::load(shared, frame, parcel, &items);
                 shared.busy.files.since(begin);
                 shared.tell(ReadEvent::Loaded(loaded));
                 continue;
@@ -283,95 +281,15 @@ pub fn read_batches(shared: &Shared, queue: &Receiver<Task>) {
     }
 }
 
-fn load_batch(shared: &Shared, mut frame: Frame, parcel: u64, items: Vec<(Item, Arc<SourceFile>)>) -> Loaded {
-    (frame.parcel, frame.kind) = (parcel, Kind::Small);
-    let mut results = Vec::with_capacity(items.len());
-    let mut filled = 0;
-    for (item, file) in items {
-        let before = frame.parts.len();
-        let read = match load_small(shared, &mut frame, filled, item, &file) {
-            Ok((end, read)) => {
-                filled = if read == Read::Whole { end } else { filled };
-                read
-            }
-            Err(e) => Read::Failed(say(&format!("reading {}", file.entry.path), &e)),
-        };
-        if read != Read::Whole {
-            frame.parts.truncate(before);
-        }
-        results.push((item, read));
-    }
-    Loaded { frame, results, hole_end: None }
-}
-
-/// Reads one small file behind what is in the frame; gives the new end.
-fn load_small(
-    shared: &Shared,
-    frame: &mut Frame,
-    at: usize,
-    item: Item,
-    file: &SourceFile,
-) -> io::Result<(usize, Read)> {
-    let fd = shared.root.open_file(&file.place.path, OpenFlags { no_atime: true, ..OpenFlags::read() })?;
-    let (len, first) = (item.len as usize, frame.parts.len());
-    let mut end = at;
-    let mut part = |offset: u64, start: usize, len: usize| {
-        let part = Part {
-            file: item.index,
-            generation: item.generation,
-            offset,
-            start: start as u32,
-            len: len as u32,
-            file_end: false,
-        };
-        frame.parts.push(part);
-    };
-    let sparse = len as u64 >= SPARSE_MIN && Meta::of(&fd)?.blocks * 512 < len as u64;
-    if sparse {
-        let mut offset = seek_data(&fd, 0)?;
-        while let Some(begin) = offset.filter(|o| *o < len as u64) {
-            let stop = seek_hole(&fd, begin)?.unwrap_or(len as u64).min(len as u64);
-            let n = read_exact_at(&fd, &mut frame.buf[end..end + (stop - begin) as usize], begin)?;
-            part(begin, end, n);
-            end += n;
-            offset = seek_data(&fd, stop)?;
-        }
-    } else {
-        let n = read_exact_at(&fd, &mut frame.buf[at..at + len], 0)?;
-        if n < len {
-            return Ok((at, shared.changed(file)));
-        }
-        if n > 0 {
-            part(0, at, n);
-        }
-        end = at + n;
-    }
-    if frame.parts.len() == first {
-        frame.parts.push(Part {
-            file: item.index,
-            generation: item.generation,
-            offset: 0,
-            start: at as u32,
-            len: 0,
-            file_end: false,
-        });
-    }
-    frame.parts.last_mut().expect("just seen").file_end = true;
-    let read = shared.check(file, || Meta::of(&fd));
-    if read == Read::Whole {
-        let parts = frame.parts[first..].to_vec();
-        feed_now(file, &frame.buf, &parts, len as u64);
-    }
-    Ok((end, read))
-}
-
-/// Feeds a small file to its digest.
-fn feed_now(file: &SourceFile, buf: &[u8], parts: &[Part], size: u64) {
-    if let Some(running) = &file.digest {
-        let mut running = running.lock().expect("no panic under the lock");
-        if running.next == 0 {
-            feed(&mut running, buf, parts, 0, size);
-        }
+/// All of a range, at the begin of a frame.
+fn whole(item: Item) -> Part {
+    Part {
+        file: item.index,
+        generation: item.generation,
+        offset: item.offset,
+        start: 0,
+        len: item.len,
+        file_end: false,
     }
 }
 

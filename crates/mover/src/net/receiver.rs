@@ -17,6 +17,7 @@ use proto::seal::{CheckError, Protection, Sealer};
 use sys::poll::{Epoll, Event, Interest, Waker};
 use tokio::sync::mpsc;
 
+use super::backlog::Backlog;
 use super::wake::Wake;
 use super::{NetEvent, NetStats, Opened};
 use crate::accept::Permit;
@@ -36,6 +37,8 @@ pub struct Shared {
     pub chunks: Sender<Frame>,
     /// Complete parcels of small files.
     pub batches: Sender<Frame>,
+    /// How many chunks may wait; `None` for as many as there are frames.
+    pub backlog: Option<Backlog>,
     /// Bytes of a chunk.
     pub chunk_size: u32,
     /// Numbers.
@@ -44,6 +47,24 @@ pub struct Shared {
     pub protection: Protection,
     /// News for the session.
     pub events: mpsc::Sender<NetEvent>,
+}
+
+impl Shared {
+    /// A frame for the next parcel. With `None` the threads are woken when it is worth asking again.
+    fn frame(&self, kind: Kind) -> Option<Frame> {
+        let is_enough = |backlog: &Backlog| backlog.is_enough(self.chunks.len(), Instant::now());
+        if kind == Kind::Chunk
+            && let Some(backlog) = &self.backlog
+            && is_enough(backlog)
+        {
+            self.pool.wait();
+            // Asked again, for who took the last ones meanwhile woke nobody.
+            if is_enough(backlog) {
+                return None;
+            }
+        }
+        self.pool.try_take()
+    }
 }
 
 enum Command {
@@ -345,7 +366,7 @@ impl Stream {
             self.scratch = vec![0; RECORD_PAYLOAD_MAX];
         }
         if !memory && self.frame.is_none() {
-            let mut frame = shared.pool.try_take().ok_or(Turn::Starved)?;
+            let mut frame = shared.frame(header.kind).ok_or(Turn::Starved)?;
             (frame.parcel, frame.kind) = (header.parcel, header.kind);
             (self.filled, self.corrupt) = (0, false);
             self.frame = Some(frame);

@@ -135,6 +135,7 @@ fn network_threads_run_and_frames_lie_where_the_session_is_placed() {
             pool: pool.clone(),
             chunks: bounded(0).0,
             batches: bounded(0).0,
+            backlog: None,
             chunk_size: 4096,
             stats: NetStats::default(),
             protection: Protection::Clear,

@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use proto::control::StorageIo;
+use proto::source::Room;
 use proto::{Entry, EntryKind};
 
 use super::disks::Disks;
@@ -95,8 +96,9 @@ impl Lane {
         Ok(())
     }
 
-    fn has_room(&self) -> bool {
-        [&self.chunks, &self.batches].into_iter().flatten().all(|queue| !queue.is_full())
+    fn room(&self) -> Room {
+        let has = |queue: &Option<Sender<Task>>| queue.as_ref().is_some_and(|queue| !queue.is_full());
+        Room { chunks: has(&self.chunks), batches: has(&self.batches) }
     }
 
     fn give(&mut self, task: Task) {
@@ -171,20 +173,20 @@ impl Lanes {
         })
     }
 
-    /// True if a task for this lane finds room.
+    /// What tasks of this lane find room.
     ///
     /// A lane may have as many parcels out as leave an equal share of the frames to each other lane and one to spare
     /// for the next; all together no more than there are frames. So a disk that hangs cannot hold them all, and a
     /// reader that waits for a frame waits for the network only, not for another reader.
     #[must_use]
-    pub fn is_open(&self, lane: u8) -> bool {
+    pub fn room(&self, lane: u8) -> Room {
         let share = (self.frames / (self.lanes.len() + 1)).max(1);
         let out: usize = self.lanes.iter().map(|lane| lane.out).sum();
         let lane = &self.lanes[usize::from(lane)];
-        lane.has_room() && lane.out < share && out < self.frames
+        if lane.out < share && out < self.frames { lane.room() } else { false.into() }
     }
 
-    /// Hands a task to a lane that is open.
+    /// Hands a lane a task that it has room for.
     pub fn give(&mut self, lane: u8, task: Task) {
         self.lanes[usize::from(lane)].give(task);
     }
@@ -204,7 +206,7 @@ impl Lanes {
     /// Hands late digests to readers that have room.
     pub fn feed_late(&mut self) {
         for lane in &mut self.lanes {
-            while lane.has_room()
+            while lane.room().batches
                 && let Some(task) = lane.late.pop_front()
             {
                 lane.give(task);
@@ -373,10 +375,14 @@ mod tests {
         let held: Vec<_> = std::iter::from_fn(|| pool.try_take()).collect();
         let share = FRAMES as u64 / 3;
         for parcel in 0..share {
-            assert!(lanes.is_open(0));
+            assert_eq!(lanes.room(0), true.into());
             lanes.give(0, task(parcel));
         }
-        assert!(!lanes.is_open(0) && lanes.is_open(1), "the first lane has its share, the other all of its own");
+        assert_eq!(
+            [0, 1].map(|lane| lanes.room(lane)),
+            [false, true].map(Room::from),
+            "the first lane has its share, the other all of its own"
+        );
         lanes.give(1, task(share));
         held.into_iter().for_each(|frame| pool.give(frame));
         let mut came = Vec::new();
@@ -389,7 +395,7 @@ mod tests {
         }
         came.sort_unstable();
         assert_eq!(came, [(0, 0), (1, 0), (2, 1)]);
-        assert!(lanes.is_open(0) && lanes.is_open(1));
+        assert_eq!([0, 1].map(|lane| lanes.room(lane)), [true, true].map(Room::from));
         assert_eq!(pool.free(), FRAMES);
     }
 }

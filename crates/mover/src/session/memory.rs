@@ -187,7 +187,7 @@ pub async fn receive(
         Err(error) => return (Err(os(error)), end),
     };
     // Frames of a copy have no place in a test: their queue is closed.
-    let queues = Queues { chunks: bounded(0).0, batches: bounded(0).0 };
+    let queues = Queues { chunks: bounded(0).0, batches: bounded(0).0, backlog: None };
     let mut wire = Wire::of(&mut context);
     let mut receiving = Receiving::new(&mut context, pool, wakers, queues);
     let result = receive_until(&mut wire, &mut receiving, &mut context, &mut end, duration, interval, direction).await;

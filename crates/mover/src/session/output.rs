@@ -63,7 +63,7 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     }
     let config = proto::destination::Config { chunk_size, delete: false, links: false, dry_run: false };
     let wire = Wire::of(&mut context);
-    let queues = Queues { chunks: frames.clone(), batches: frames };
+    let queues = Queues { chunks: frames.clone(), batches: frames, backlog: None };
     let receiving = Receiving::new(&mut context, pool, wakers, queues);
     let mut session = Session {
         machine: Destination::new(config),

@@ -16,6 +16,7 @@ use super::{Context, NEWS_MAX, SessionError, Wire};
 use crate::control::attribution::Limit;
 use crate::control::congestion;
 use crate::frame::{Frame, Pool};
+use crate::net::backlog::Backlog;
 use crate::net::receiver::{RecvThread, Shared};
 use crate::net::{NetEvent, NetStats, Opened};
 use crate::numa::Placement;
@@ -42,6 +43,8 @@ pub struct Queues {
     pub chunks: Sender<Frame>,
     /// Parcels of small files.
     pub batches: Sender<Frame>,
+    /// How many chunks may wait; `None` for as many as there are frames.
+    pub backlog: Option<Backlog>,
 }
 
 /// Wakers for as many receiving threads as there are cores for them; the pool wakes them when frames come back.
@@ -61,6 +64,7 @@ impl Receiving {
             pool,
             chunks: queues.chunks,
             batches: queues.batches,
+            backlog: queues.backlog,
             chunk_size: context.settings.chunk_size,
             stats: NetStats::default(),
             protection: context.settings.protection,

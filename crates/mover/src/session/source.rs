@@ -309,7 +309,7 @@ impl Session {
             return;
         }
         self.readers.feed_late();
-        while let Some((lane, job)) = self.machine.poll_job(|lane| self.readers.is_open(lane)) {
+        while let Some((lane, job)) = self.machine.poll_job(|lane| self.readers.room(lane)) {
             if let Some(task) = self.task(job) {
                 self.readers.give(lane, task);
             }

@@ -51,6 +51,22 @@ pub enum Job {
     },
 }
 
+/// What the readers of a disk have room for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Room {
+    /// A chunk.
+    pub chunks: bool,
+    /// Small files, or a file to compare.
+    pub batches: bool,
+}
+
+impl From<bool> for Room {
+    /// For all or for nothing.
+    fn from(open: bool) -> Room {
+        Room { chunks: open, batches: open }
+    }
+}
+
 /// What is to be read from one disk.
 #[derive(Default)]
 pub(super) struct Lane {
@@ -67,8 +83,8 @@ pub(super) struct Lane {
 struct Queue {
     big: VecDeque<u64>,
     small: SmallFiles,
-    /// The last new parcel was to be a chunk.
-    turn: bool,
+    /// The last new parcel was a chunk.
+    chunk_was_last: bool,
 }
 
 /// Small files that are wanted.
@@ -106,17 +122,15 @@ impl Lane {
 }
 
 impl Source {
-    /// The next thing to read, and its lane: of those that are `open` now, each in turn. A number of a parcel that was
-    /// given before means: read it again. The bytes of a pipe come from what the runtime kept, with the same answer
-    /// as the first time.
-    pub fn poll_job(&mut self, open: impl Fn(u8) -> bool) -> Option<(u8, Job)> {
+    /// The next thing to read, and its lane: of those whose readers have `room` for it, each in turn. A number of a parcel
+    /// that was given before means: read it again. The bytes of a pipe come from what the runtime kept, with the same
+    /// answer as the first time.
+    pub fn poll_job<R: Into<Room>>(&mut self, room: impl Fn(u8) -> R) -> Option<(u8, Job)> {
         let (first, count) = (self.next_lane, self.lanes.len());
         for lane in (first..first + count).map(|n| n % count) {
             // There are at most DISKS_MAX.
             let number = lane as u8;
-            if open(number)
-                && let Some(job) = self.job_of(lane)
-            {
+            if let Some(job) = self.job_of(lane, room(number).into()) {
                 self.next_lane = (lane + 1) % count;
                 return Some((number, job));
             }
@@ -124,13 +138,20 @@ impl Source {
         None
     }
 
-    fn job_of(&mut self, lane: usize) -> Option<Job> {
-        while let Some(id) = self.lanes[lane].again.pop_front() {
+    fn job_of(&mut self, lane: usize, room: Room) -> Option<Job> {
+        while let Some(id) = self.lanes[lane].again.front() {
+            let is_batch = self.parcels.get(id).map(|parcel| parcel.batch);
+            if is_batch.is_some_and(|is_batch| if is_batch { !room.batches } else { !room.chunks }) {
+                break;
+            }
+            let id = self.lanes[lane].again.pop_front().expect("just seen");
             if let Some(job) = self.read_again(id) {
                 return Some(job);
             }
         }
-        while let Some((index, digest)) = self.lanes[lane].compare.pop_front() {
+        while room.batches
+            && let Some((index, digest)) = self.lanes[lane].compare.pop_front()
+        {
             if self.files.get(&index).is_some_and(|f| f.comparing) {
                 return Some(Job::Compare { index, digest });
             }
@@ -142,7 +163,7 @@ impl Source {
         for disk in (first..first + count).map(|n| n % count) {
             // A disk of the destination that is slow has its share of what is under way, and no more.
             if self.under_way[disk] < self.window
-                && let Some(job) = self.new_parcel(lane, disk)
+                && let Some(job) = self.new_parcel(lane, disk, room)
             {
                 self.lanes[lane].next_disk = (disk + 1) % count;
                 return Some(job);
@@ -151,15 +172,16 @@ impl Source {
         None
     }
 
-    fn new_parcel(&mut self, lane: usize, disk: usize) -> Option<Job> {
-        // Chunks and batches take turns, so that neither a huge file nor a million tiny ones hold the other up.
-        let turn = !self.lanes[lane].disks[disk].turn;
-        self.lanes[lane].disks[disk].turn = turn;
-        if turn {
-            self.chunk(lane, disk).or_else(|| self.batch(lane, disk))
-        } else {
-            self.batch(lane, disk).or_else(|| self.chunk(lane, disk))
-        }
+    /// Chunks and batches take turns, so that neither a huge file nor a million tiny ones hold the other up; nor do readers of
+    /// one kind that are behind.
+    fn new_parcel(&mut self, lane: usize, disk: usize, room: Room) -> Option<Job> {
+        let chunk_was_last = self.lanes[lane].disks[disk].chunk_was_last;
+        let job = [!chunk_was_last, chunk_was_last].into_iter().find_map(|chunk| match chunk {
+            true => room.chunks.then(|| self.chunk(lane, disk))?,
+            false => room.batches.then(|| self.batch(lane, disk))?,
+        })?;
+        self.lanes[lane].disks[disk].chunk_was_last = matches!(job, Job::Chunk { .. });
+        Some(job)
     }
 
     /// Puts a file that is wanted in the queue that is right for it.

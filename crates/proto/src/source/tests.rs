@@ -41,7 +41,7 @@ enum Happens {
     Flush,
     Message(ToSource),
     /// One lane has no room.
-    PollJob(u8),
+    PollJob(u8, Room),
     /// A reader comes back with the n-th item that is out.
     Read(usize, Read),
     /// A reader found that the n-th item that is out is a hole, and what follows it up to here.
@@ -95,7 +95,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         3 => (entry(), 0u8..3).prop_map(|(entry, lane)| Happens::Entry(entry, lane)),
         2 => Just(Happens::Flush),
         6 => message.prop_map(Happens::Message),
-        6 => (0u8..4).prop_map(Happens::PollJob),
+        6 => (0u8..4, any::<(bool, bool)>()).prop_map(|(lane, (chunks, batches))| Happens::PollJob(lane, Room { chunks, batches })),
         6 => (0usize..8, read).prop_map(|(n, read)| Happens::Read(n, read)),
         1 => (0usize..8, prop_oneof![0u64..9, Just(u64::MAX)]).prop_map(|(n, end)| Happens::Hole(n, end)),
         1 => (index(), prop_oneof![any::<bool>().prop_map(Ok), Just(Err("no".into()))]).prop_map(|(i, same)| Happens::Compared(i, same)),
@@ -116,7 +116,7 @@ proptest! {
                 Happens::Entry(entry, lane) => { source.handle_entry(entry, lane); entries += 1; }
                 Happens::Flush => source.flush(),
                 Happens::Message(message) => drop(source.handle_message(message)),
-                Happens::PollJob(shut) => match source.poll_job(|lane| lane != shut) {
+                Happens::PollJob(lane, room) => match source.poll_job(|number| if number == lane { room } else { true.into() }) {
                     Some((_, Job::Chunk { parcel, item })) => out.push((parcel, item)),
                     Some((_, Job::Batch { parcel, items })) => out.extend(items.into_iter().map(|item| (parcel, item))),
                     Some((_, Job::Compare { .. })) | None => {}
@@ -588,6 +588,41 @@ fn lanes_take_turns() {
     source.handle_message(ToSource::Wants((0..3).map(|index| (index, all())).collect())).unwrap();
     let lanes: Vec<u8> = std::iter::from_fn(|| source.poll_job(|_| true)).map(|(lane, _)| lane).collect();
     assert_eq!(lanes, [0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+/// Readers of small files that have no room leave those of big files their work, and the other way about; what is read again
+/// waits for readers of its kind too.
+#[test]
+fn readers_of_one_kind_hold_up_no_others() {
+    let sizes = [80, 1, 2, 80, 3];
+    let mut source = announced(sizes.map(file));
+    source.handle_message(ToSource::Wants((0..5).map(|index| (index, all())).collect())).unwrap();
+    let (only_chunks, only_batches) = (Room { chunks: true, batches: false }, Room { chunks: false, batches: true });
+    for round in 0..2 {
+        let jobs = |source: &mut Source, room| -> Vec<(u64, bool, u64)> {
+            let jobs = std::iter::from_fn(|| source.poll_job(|_| room)).map(|(_, job)| job);
+            let told = jobs.map(|job| match job {
+                Job::Chunk { parcel, item } => (parcel, false, u64::from(item.len)),
+                Job::Batch { parcel, items } => (parcel, true, items.iter().map(|item| u64::from(item.len)).sum()),
+                Job::Compare { .. } => panic!("nothing to compare"),
+            });
+            told.collect()
+        };
+        assert!(source.poll_job(|_| false).is_none());
+        let big = jobs(&mut source, only_chunks);
+        assert!(big.iter().all(|(_, is_batch, _)| !is_batch), "round {round}");
+        let small = jobs(&mut source, only_batches);
+        assert!(small.iter().all(|(_, is_batch, _)| *is_batch), "round {round}");
+        let bytes = |of: &[(u64, bool, u64)]| of.iter().map(|(_, _, len)| len).sum::<u64>();
+        assert_eq!((bytes(&big), bytes(&small)), (160, 6), "round {round}");
+        assert!(source.poll_job(|_| true).is_none());
+        // All of it is lost on its way, and read again.
+        let read = Read::Whole;
+        let items: Vec<_> = source.parcels.iter().flat_map(|(id, p)| p.items.iter().map(|item| (*id, *item))).collect();
+        items.into_iter().for_each(|(parcel, item)| _ = source.handle_read(parcel, item, read.clone()));
+        big.iter().chain(&small).for_each(|(parcel, ..)| source.handle_sent(*parcel, 1));
+        source.handle_stream_ended(1, &[]);
+    }
 }
 
 /// The disks that the jobs of a source go to, when file `n` goes to disk `n` and nothing is acknowledged.

@@ -15,7 +15,7 @@ use sys::file::{Advice, Cache, begin_read_at, fadvise, read_exact_at, seek_data,
 use sys::ring::Ring;
 
 use super::files::OpenFile;
-use super::{Loaded, ReadEvent, Running, Shared, SourceFile, Task, feed, next};
+use super::{Loaded, ReadEvent, Running, Shared, SourceFile, Task, feed, next, whole};
 use crate::frame::{Frame, Part};
 use crate::io::say;
 use crate::io::trial::{ReadTrial, Way};
@@ -281,17 +281,6 @@ fn ask_ahead(fd: &OwnedFd, item: Item) {
     let end = item.offset + u64::from(item.len);
     for at in (item.offset..end).step_by(ASK_BYTES as usize) {
         let _ = fadvise(fd, at, ASK_BYTES.min(end - at), Advice::WillNeed);
-    }
-}
-
-fn whole(item: Item) -> Part {
-    Part {
-        file: item.index,
-        generation: item.generation,
-        offset: item.offset,
-        start: 0,
-        len: item.len,
-        file_end: false,
     }
 }
 

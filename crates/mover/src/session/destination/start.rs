@@ -24,6 +24,7 @@ use crate::io::open::Opener;
 use crate::io::place::{Place, PlaceError, Scope};
 use crate::io::target::Targets;
 use crate::io::write;
+use crate::net::backlog::Backlog;
 use crate::report::Outlook;
 use crate::session::hooks::SessionHooks;
 use crate::session::receiving::{Queues, Receiving, wakers};
@@ -162,7 +163,8 @@ impl Session {
         });
         let mut context = setup.context.take();
         let wire = Wire::of(&mut context);
-        let receiving = Receiving::new(&mut context, pool, wakers, Queues { chunks, batches });
+        let backlog = Some(Backlog::new(Instant::now()));
+        let receiving = Receiving::new(&mut context, pool, wakers, Queues { chunks, batches, backlog });
         Ok(Session {
             machine,
             wire,

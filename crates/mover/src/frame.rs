@@ -121,6 +121,10 @@ impl Pool {
     /// A frame has left a queue: who waits for one may look again.
     pub fn moved(&self) {
         let is_waited_for = std::mem::take(&mut self.home().is_waited_for);
+        self.wake(is_waited_for);
+    }
+
+    fn wake(&self, is_waited_for: bool) {
         if is_waited_for {
             self.shared.wakers.iter().for_each(Waker::wake);
         }
@@ -143,9 +147,7 @@ impl Pool {
             std::mem::take(&mut home.is_waited_for)
         };
         self.shared.came_back.notify_one();
-        if is_waited_for {
-            self.shared.wakers.iter().for_each(Waker::wake);
-        }
+        self.wake(is_waited_for);
     }
 
     /// Frames that are free now.

@@ -488,3 +488,52 @@ fn join(parts: &mut Vec<Part>, header: &Header, start: usize) -> bool {
     });
     parts.len() <= PARTS_MAX
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numa::Placement;
+
+    const FRAMES: usize = 64;
+
+    /// A slow disk has few chunks waiting for it, and who may receive no more is woken when one has left the queue.
+    #[test]
+    fn a_standing_queue_of_chunks_holds_up_chunks_and_nothing_else() {
+        let waker = Waker::new().unwrap();
+        let pool = Pool::new(FRAMES, 4096, vec![waker.clone()], Placement::default()).unwrap();
+        let (chunks, queue) = bounded(FRAMES);
+        let (events, _news) = mpsc::channel(1);
+        let shared = Shared {
+            pool: pool.clone(),
+            chunks,
+            batches: bounded(0).0,
+            backlog: Some(Backlog::new(Instant::now())),
+            chunk_size: 4096,
+            stats: NetStats::default(),
+            protection: Protection::Clear,
+            events,
+        };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while let Some(frame) = shared.frame(Kind::Chunk) {
+            assert!(Instant::now() < deadline, "{} chunks wait", queue.len());
+            // A pool that is empty is another reason to wait.
+            if queue.len() < FRAMES / 2 {
+                shared.chunks.send(frame).unwrap();
+            } else {
+                pool.give(frame);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(pool.free() >= FRAMES / 2, "there are frames");
+        pool.give(shared.frame(Kind::Small).expect("small files are not held up"));
+        let epoll = Epoll::new().unwrap();
+        epoll.add(&waker, 1, Interest::READ).unwrap();
+        let mut woken = Vec::with_capacity(4);
+        waker.drain();
+        assert!(shared.frame(Kind::Chunk).is_none());
+        let _taken = queue.recv().unwrap();
+        pool.moved();
+        epoll.wait(&mut woken, Some(Duration::ZERO)).unwrap();
+        assert!(!woken.is_empty(), "nobody was woken");
+    }
+}

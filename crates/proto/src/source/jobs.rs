@@ -60,6 +60,12 @@ pub struct Room {
     pub batches: bool,
 }
 
+impl Room {
+    fn takes(self, batch: bool) -> bool {
+        if batch { self.batches } else { self.chunks }
+    }
+}
+
 impl From<bool> for Room {
     /// For all or for nothing.
     fn from(open: bool) -> Room {
@@ -140,8 +146,7 @@ impl Source {
 
     fn job_of(&mut self, lane: usize, room: Room) -> Option<Job> {
         while let Some(id) = self.lanes[lane].again.front() {
-            let is_batch = self.parcels.get(id).map(|parcel| parcel.batch);
-            if is_batch.is_some_and(|is_batch| if is_batch { !room.batches } else { !room.chunks }) {
+            if self.parcels.get(id).is_some_and(|parcel| !room.takes(parcel.batch)) {
                 break;
             }
             let id = self.lanes[lane].again.pop_front().expect("just seen");
@@ -176,10 +181,10 @@ impl Source {
     /// one kind that are behind.
     fn new_parcel(&mut self, lane: usize, disk: usize, room: Room) -> Option<Job> {
         let chunk_was_last = self.lanes[lane].disks[disk].chunk_was_last;
-        let job = [!chunk_was_last, chunk_was_last].into_iter().find_map(|chunk| match chunk {
-            true => room.chunks.then(|| self.chunk(lane, disk))?,
-            false => room.batches.then(|| self.batch(lane, disk))?,
-        })?;
+        let turns = [chunk_was_last, !chunk_was_last].into_iter().filter(|batch| room.takes(*batch));
+        let job = turns
+            .map(|batch| if batch { self.batch(lane, disk) } else { self.chunk(lane, disk) })
+            .find_map(|job| job)?;
         self.lanes[lane].disks[disk].chunk_was_last = matches!(job, Job::Chunk { .. });
         Some(job)
     }

@@ -40,7 +40,7 @@ enum Happens {
     Entry(Entry, u8),
     Flush,
     Message(ToSource),
-    /// One lane has no room.
+    /// One lane has room for these only.
     PollJob(u8, Room),
     /// A reader comes back with the n-th item that is out.
     Read(usize, Read),
@@ -617,9 +617,8 @@ fn readers_of_one_kind_hold_up_no_others() {
         assert_eq!((bytes(&big), bytes(&small)), (160, 6), "round {round}");
         assert!(source.poll_job(|_| true).is_none());
         // All of it is lost on its way, and read again.
-        let read = Read::Whole;
         let items: Vec<_> = source.parcels.iter().flat_map(|(id, p)| p.items.iter().map(|item| (*id, *item))).collect();
-        items.into_iter().for_each(|(parcel, item)| _ = source.handle_read(parcel, item, read.clone()));
+        items.into_iter().for_each(|(parcel, item)| _ = source.handle_read(parcel, item, Read::Whole));
         big.iter().chain(&small).for_each(|(parcel, ..)| source.handle_sent(*parcel, 1));
         source.handle_stream_ended(1, &[]);
     }

@@ -134,7 +134,7 @@ impl IoChoice {
         matches!(self, IoChoice::Measure | IoChoice::Threads)
     }
 
-    /// What becomes of the page cache behind reads and writes of a file that is not opened with O_DIRECT.
+    /// What becomes of the page cache behind reads of a file that is not opened with O_DIRECT.
     #[must_use]
     pub fn cache(self, fd: impl AsFd) -> Cache {
         if self != IoChoice::PosixOld && can_pass(fd) { Cache::Passes } else { Cache::Stays }

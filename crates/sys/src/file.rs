@@ -47,7 +47,7 @@ pub use attributes::{Owner, Times, fchmod, fchown, futimens};
 pub use copy::{copy_file_range, pipe, sendfile, splice};
 pub use data::{
     Advice, Cache, begin_read_at, can_pass, fadvise, is_cached, read_at, read_at_with, read_exact_at, write_all_at,
-    write_at, write_at_with,
+    write_at,
 };
 pub use dir::Dir;
 pub use direct::{Alignment, direct_alignment, is_direct, set_direct};

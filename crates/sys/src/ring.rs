@@ -14,7 +14,7 @@
 //!
 //! ```
 //! # use std::sync::Arc;
-//! # use sys::{buffer::Slab, file::Cache, ring::{self, Ring}};
+//! # use sys::{buffer::Slab, ring::{self, Ring}};
 //! # fn main() -> std::io::Result<()> {
 //! # let temp = tempfile::tempfile()?;
 //! let (slab, mut idle) = Slab::new(8, 1 << 20)?;
@@ -23,7 +23,7 @@
 //! let file = Arc::new(temp.into());
 //! for token in 0..8 {
 //!     let buf = idle.pop().expect("as many buffers as operations");
-//!     ring.submit_write(&file, Cache::Stays, token << 20, buf, 0..1 << 20, token)?;
+//!     ring.submit_write(&file, token << 20, buf, 0..1 << 20, token)?;
 //! }
 //! while ring.in_flight() > 0 {
 //!     ring.wait(1)?;
@@ -85,12 +85,12 @@ struct Op {
     buf: Buffer,
     range: Range<usize>,
     direction: Direction,
-    cache: Cache,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Direction {
-    Read,
+    /// What becomes of the page cache behind it.
+    Read(Cache),
     Write,
 }
 
@@ -211,7 +211,7 @@ impl Ring {
         range: Range<usize>,
         token: u64,
     ) -> Result<(), Rejected> {
-        self.queue((Direction::Read, cache), file, offset, buf, range, token)
+        self.queue(Direction::Read(cache), file, offset, buf, range, token)
     }
 
     /// Queues a write of `buf[range]` to `file` at `offset` (bytes); as [`submit_read`](Ring::submit_read).
@@ -222,18 +222,17 @@ impl Ring {
     pub fn submit_write(
         &mut self,
         file: &Arc<OwnedFd>,
-        cache: Cache,
         offset: u64,
         buf: Buffer,
         range: Range<usize>,
         token: u64,
     ) -> Result<(), Rejected> {
-        self.queue((Direction::Write, cache), file, offset, buf, range, token)
+        self.queue(Direction::Write, file, offset, buf, range, token)
     }
 
     fn queue(
         &mut self,
-        (direction, cache): (Direction, Cache),
+        direction: Direction,
         file: &Arc<OwnedFd>,
         offset: u64,
         buf: Buffer,
@@ -252,7 +251,7 @@ impl Ring {
             let error = io::Error::new(io::ErrorKind::WouldBlock, "ring is full");
             return Err(Rejected { buf, error });
         };
-        let mut op = Op { token, file: Arc::clone(file), offset, buf, range, direction, cache };
+        let mut op = Op { token, file: Arc::clone(file), offset, buf, range, direction };
         // The kernel hears of it in `submit` at the earliest, and then the slot owns it.
         let pushed = match &mut self.backend {
             Backend::Uring(uring) => uring.push(slot, &mut op),

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
 use proto::ChunkSet;
-use sys::file::{Cache, Dir, Meta, OpenFlags, set_direct, statfs};
+use sys::file::{Dir, Meta, OpenFlags, set_direct, statfs};
 
 use super::decide::remove_if_there;
 use super::place::Place;
@@ -55,9 +55,8 @@ impl Opener {
     fn big(&self, dir: &Dir, target: &Target, cached: OwnedFd) -> io::Result<BigFile> {
         let (aligned, direct) = self.open_direct(dir, &target.temp)?;
         let device = Meta::of(&cached)?.dev;
-        let cache = if direct { Cache::Stays } else { self.io.cache(&cached) };
         let (aligned, cached) = (Arc::new(aligned), Arc::new(cached));
-        Ok(BigFile { aligned, cached, direct, cache, device })
+        Ok(BigFile { aligned, cached, direct, device })
     }
 
     fn open_direct(&self, dir: &Dir, temp: &[u8]) -> io::Result<(OwnedFd, bool)> {

@@ -7,6 +7,7 @@
 mod chunks;
 mod files;
 mod small;
+mod sparse;
 
 use std::collections::HashMap;
 use std::io;

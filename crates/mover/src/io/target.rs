@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use proto::{ChunkSet, Entry, RelPath};
-use sys::file::Cache;
 
 use super::open::Opener;
 
@@ -104,8 +103,6 @@ pub struct BigFile {
     pub cached: Arc<OwnedFd>,
     /// True if `aligned` bypasses the page cache.
     pub direct: bool,
-    /// What becomes of the page cache behind whole chunks that go through it; `Stays` also where that is cleared by hand.
-    pub cache: Cache,
     /// The device it is on.
     pub device: u64,
 }

@@ -13,7 +13,7 @@ use std::time::Instant;
 use crossbeam_channel::TryRecvError;
 use proto::record::Kind;
 use proto::{ChunkSet, EntryKind};
-use sys::file::{Advice, Cache, Flush, OpenFlags, fadvise, sync_file_range, truncate, write_all_at};
+use sys::file::{Advice, Flush, OpenFlags, fadvise, sync_file_range, truncate, write_all_at};
 use sys::ring::Ring;
 use tokio::sync::mpsc;
 
@@ -180,6 +180,9 @@ struct Trials {
 /// It is sent to the disk at once: left to the kernel it would wait, and the disk idle, until the file is made durable at its
 /// end. And it leaves the cache some chunks later, as what goes past the cache never enters it: memory that was used a moment ago
 /// takes the next chunks, others' files stay where they are, and no more is dirty than the disk writes in a moment.
+///
+/// `RWF_DONTCACHE` promises the same, and costs more: the kernel takes each page out by itself, when it is written. A mixed tree goes
+/// at 1161 MB/s with it, at 1224 so.
 #[derive(Default)]
 struct Behind {
     chunks: VecDeque<(Arc<OwnedFd>, u64, u64)>,
@@ -193,6 +196,15 @@ impl Behind {
         self.chunks.push_back((file.aligned.clone(), offset, bytes));
         if self.chunks.len() > BEHIND_MAX {
             self.chunks.pop_front().inspect(|(fd, offset, bytes)| clear(fd, *offset, *bytes));
+        }
+    }
+}
+
+impl Drop for Behind {
+    /// What is durable by now leaves too; the rest belongs to a copy that did not come to its end.
+    fn drop(&mut self) {
+        for (fd, offset, bytes) in &self.chunks {
+            let _ = fadvise(fd, *offset, *bytes, Advice::DontNeed);
         }
     }
 }
@@ -225,7 +237,7 @@ impl Trials {
                 tracing::info!(device = file.device, "writing through the page cache is faster here");
             }
             self.ended = Some(Instant::now());
-        } else if job.way == Way::Cached && file.cache == Cache::Stays {
+        } else if job.way == Way::Cached {
             self.behind.add(file, offset, bytes);
         }
     }
@@ -330,7 +342,7 @@ fn begin_chunk(
             let Frame { buf, parts, parcel, .. } = frame;
             let way = trials.next(file);
             let fd = if way == Way::Direct { &file.aligned } else { &file.cached };
-            match ring.submit_write(fd, file.cache, offset, buf, range, token) {
+            match ring.submit_write(fd, offset, buf, range, token) {
                 Ok(()) => Some(InFlight { parcel, parts, target, begin, way }),
                 Err(rejected) => {
                     let frame = Frame { buf: rejected.buf, parts, parcel, kind: Kind::Chunk, corrupt: false };

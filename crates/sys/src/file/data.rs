@@ -1,10 +1,10 @@
 //! Reading and writing at a position.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSliceMut};
 use std::num::NonZeroU64;
 use std::os::fd::AsFd;
 
-use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite, pwritev2, retry_on_intr};
+use rustix::io::{Errno, ReadWriteFlags, pread, preadv2, pwrite, retry_on_intr};
 
 /// How a range of a file will be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,14 +45,13 @@ pub fn is_cached(fd: impl AsFd, offset: u64) -> bool {
     !matches!(read, Err(Errno::AGAIN))
 }
 
-/// What becomes of the page cache behind a read or a write.
+/// What becomes of the page cache behind a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Cache {
-    /// What was read or written stays there until the kernel needs the memory.
+    /// What was read stays there until the kernel needs the memory.
     #[default]
     Stays,
-    /// What was not there before leaves it again: read data at once, written data when it is on the disk, which is asked
-    /// for at once (`RWF_DONTCACHE`). Only for files of which [`can_pass`] says so.
+    /// What was not there before leaves it again at once (`RWF_DONTCACHE`). Only for files of which [`can_pass`] says so.
     Passes,
 }
 
@@ -75,7 +74,7 @@ impl Cache {
     }
 }
 
-/// Whether reads and writes of this file can be [`Cache::Passes`]: its file system and this kernel know it. The file must
+/// Whether reads of this file can be [`Cache::Passes`]: its file system and this kernel know it. The file must
 /// be open for reading.
 pub fn can_pass(fd: impl AsFd) -> bool {
     if crate::process::kernel_version().is_none_or(|version| version < PASSES_SINCE) {
@@ -152,19 +151,6 @@ pub fn read_exact_at(fd: impl AsFd, buf: &mut [u8], offset: u64) -> io::Result<u
 pub fn write_at(fd: impl AsFd, bytes: &[u8], offset: u64) -> io::Result<usize> {
     let fd = fd.as_fd();
     Ok(retry_on_intr(|| pwrite(fd, bytes, offset))?)
-}
-
-/// The same as [`write_at`], with a say in what stays in the page cache.
-///
-/// # Errors
-///
-/// As [`write_at`]; `Unsupported` for [`Cache::Passes`] where [`can_pass`] says no.
-pub fn write_at_with(fd: impl AsFd, bytes: &[u8], offset: u64, cache: Cache) -> io::Result<usize> {
-    if cache == Cache::Stays {
-        return write_at(fd, bytes, offset);
-    }
-    let fd = fd.as_fd();
-    Ok(retry_on_intr(|| pwritev2(fd, &[IoSlice::new(bytes)], offset, cache.flags()))?)
 }
 
 /// Writes all of `bytes` at `offset`.

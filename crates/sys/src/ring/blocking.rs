@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use super::{Direction, Op};
-use crate::file::{read_at_with, write_at_with};
+use crate::file::{read_at_with, write_at};
 
 pub(super) struct Blocking {
     queued: VecDeque<u32>,
@@ -44,7 +44,7 @@ impl Blocking {
 fn run(op: &mut Op) -> io::Result<usize> {
     let bytes = &mut op.buf[op.range.clone()];
     match op.direction {
-        Direction::Read => read_at_with(&op.file, bytes, op.offset, op.cache),
-        Direction::Write => write_at_with(&op.file, bytes, op.offset, op.cache),
+        Direction::Read(cache) => read_at_with(&op.file, bytes, op.offset, cache),
+        Direction::Write => write_at(&op.file, bytes, op.offset),
     }
 }

@@ -53,24 +53,23 @@ fn what_passes_leaves_the_page_cache_and_what_was_there_stays() {
             is_cached(&look, page * 4096)
         };
         let (_slab, mut idle) = Slab::new(1, CHUNK).unwrap();
-        let mut run = |write: bool, cache: Cache| {
+        file::write_all_at(&file, &[7; CHUNK], 0).unwrap();
+        file::fsync(&file).unwrap();
+        file::fadvise(&file, 0, 0, Advice::DontNeed).unwrap();
+        let mut read = |cache: Cache| {
             let mut buf = idle.pop().unwrap();
-            buf.fill(if write { 7 } else { 0 });
-            let submit = if write { Ring::submit_write } else { Ring::submit_read };
-            submit(&mut ring, &file, cache, 0, buf, 0..CHUNK, 1).unwrap();
+            buf.fill(0);
+            ring.submit_read(&file, cache, 0, buf, 0..CHUNK, 1).unwrap();
             ring.wait(1).unwrap();
             let done = ring.poll().unwrap();
             assert_eq!(done.result.unwrap(), CHUNK);
             assert!(done.buf.iter().all(|&byte| byte == 7));
             idle.push(done.buf);
         };
-        run(true, Cache::Passes);
-        file::fsync(&file).unwrap();
-        assert!(!is_there(), "it has been written and is gone");
-        run(false, Cache::Passes);
+        read(Cache::Passes);
         assert!(!is_there(), "it has been read and is gone");
-        run(false, Cache::Stays);
-        run(false, Cache::Passes);
+        read(Cache::Stays);
+        read(Cache::Passes);
         assert!(is_there(), "who reads in passing leaves what others have there");
     }
 }
@@ -96,7 +95,7 @@ fn what_is_written_is_read() {
                         for (i, b) in buf[range.clone()].iter_mut().enumerate() {
                             *b = pattern(next, i);
                         }
-                        ring.submit_write(&file, Cache::Stays, offset, buf, range, next).unwrap();
+                        ring.submit_write(&file, offset, buf, range, next).unwrap();
                     } else {
                         buf.fill(0xEE);
                         ring.submit_read(&file, Cache::Stays, offset, buf, range, next).unwrap();
@@ -131,7 +130,7 @@ fn poll_alone_gets_there() {
         file::set_direct(&file, true).unwrap();
         let (_slab, mut buffers) = Slab::new(1, 4 * KIB).unwrap();
         assert!(ring.poll().is_none());
-        ring.submit_write(&file, Cache::Stays, 0, buffers.pop().unwrap(), 0..4 * KIB, 5).unwrap();
+        ring.submit_write(&file, 0, buffers.pop().unwrap(), 0..4 * KIB, 5).unwrap();
         let start = Instant::now();
         let done = loop {
             if let Some(done) = ring.poll() {
@@ -157,14 +156,14 @@ fn refusals_give_the_buffer_back() {
             assert_eq!(rejected.error.kind(), ErrorKind::InvalidInput);
             buf = rejected.buf;
         }
-        let rejected = ring.submit_write(&file, Cache::Stays, u64::MAX - 3, buf, 0..8, 0).unwrap_err();
+        let rejected = ring.submit_write(&file, u64::MAX - 3, buf, 0..8, 0).unwrap_err();
         assert_eq!(rejected.error.kind(), ErrorKind::InvalidInput);
         let capacity = ring.capacity();
         assert_eq!(capacity, 2);
-        ring.submit_write(&file, Cache::Stays, 0, rejected.buf, 0..8, 0).unwrap();
-        ring.submit_write(&file, Cache::Stays, 8, buffers.pop().unwrap(), 0..8, 1).unwrap();
+        ring.submit_write(&file, 0, rejected.buf, 0..8, 0).unwrap();
+        ring.submit_write(&file, 8, buffers.pop().unwrap(), 0..8, 1).unwrap();
         assert!(ring.is_full());
-        let rejected = ring.submit_write(&file, Cache::Stays, 16, buffers.pop().unwrap(), 0..8, 2).unwrap_err();
+        let rejected = ring.submit_write(&file, 16, buffers.pop().unwrap(), 0..8, 2).unwrap_err();
         assert_eq!(rejected.error.kind(), ErrorKind::WouldBlock);
         assert_eq!(io::Error::from(rejected).kind(), ErrorKind::WouldBlock);
         ring.wait(usize::MAX).unwrap();
@@ -185,7 +184,7 @@ fn ends_and_errors_are_results() {
                 0 => ring.submit_read(&read_only, Cache::Stays, 0, buf, 0..KIB, 0),
                 1 => ring.submit_read(&read_only, Cache::Stays, 5, buf, 0..KIB, 1),
                 2 => ring.submit_read(&read_only, Cache::Stays, 1, buf, 7..7, 2),
-                _ => ring.submit_write(&read_only, Cache::Stays, 0, buf, 0..1, 3),
+                _ => ring.submit_write(&read_only, 0, buf, 0..1, 3),
             }
             .unwrap();
         }
@@ -218,7 +217,7 @@ fn direct_through_the_ring() {
             }
             for (token, mut buf) in (0..).zip(buffers) {
                 buf.fill(token as u8 + 1);
-                ring.submit_write(&file, Cache::Stays, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
+                ring.submit_write(&file, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
             }
             ring.wait(8).unwrap();
             let buffers: Vec<Buffer> = std::iter::from_fn(|| ring.poll())
@@ -261,7 +260,7 @@ fn one_slab_is_registered_and_others_may_be_used() {
     let file = temp_file();
     for (token, mut buf) in (0..).zip(known_buffers.into_iter().chain(other_buffers)) {
         buf.fill(token as u8);
-        ring.submit_write(&file, Cache::Stays, token * KIB as u64, buf, 0..KIB, token).unwrap();
+        ring.submit_write(&file, token * KIB as u64, buf, 0..KIB, token).unwrap();
     }
     // The slabs' own handles may go first.
     drop((known, other));
@@ -297,7 +296,7 @@ fn a_buffer_is_registered_when_it_is_used_again_and_others_are_not_touched() {
     let file = temp_file();
     for (token, known) in [false, true, true].into_iter().enumerate() {
         buf.fill(token as u8);
-        ring.submit_write(&file, Cache::Stays, 0, buf, 0..SIZE, token as u64).unwrap();
+        ring.submit_write(&file, 0, buf, 0..SIZE, token as u64).unwrap();
         ring.wait(1).unwrap();
         let done = ring.poll().unwrap();
         assert_eq!(done.result.unwrap(), SIZE);
@@ -329,7 +328,7 @@ fn dropping_waits_for_the_disk() {
             for (token, mut buf) in (0..).zip(buffers) {
                 buf.fill(1);
                 if token % 2 == 0 {
-                    ring.submit_write(&file, Cache::Stays, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
+                    ring.submit_write(&file, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
                 } else {
                     ring.submit_read(&file, Cache::Stays, token * SIZE as u64, buf, 0..SIZE, token).unwrap();
                 }
@@ -418,7 +417,7 @@ fn a_ring_may_move_between_threads() {
         let file = temp_file();
         let (_slab, buffers) = Slab::new(8, KIB).unwrap();
         for (token, buf) in (0..).zip(buffers) {
-            ring.submit_write(&file, Cache::Stays, token * KIB as u64, buf, 0..KIB, token).unwrap();
+            ring.submit_write(&file, token * KIB as u64, buf, 0..KIB, token).unwrap();
         }
         let done = std::thread::spawn(move || {
             ring.wait(8).unwrap();

@@ -9,6 +9,7 @@ use io_uring::{IoUring, opcode};
 
 use super::{Direction, Op};
 use crate::buffer::{Buffer, Slab};
+use crate::file::Cache;
 
 /// What a cancellation completes as; slots are far smaller.
 const CANCELLATION: u64 = u64::MAX;
@@ -112,16 +113,16 @@ impl Uring {
         let bytes = &mut op.buf[op.range.clone()];
         // `Ring::queue` checked that the length fits.
         let (ptr, len) = (bytes.as_mut_ptr(), bytes.len() as u32);
-        let flags = op.cache.flags().bits() as i32;
+        let flags = |cache: Cache| cache.flags().bits() as i32;
         let entry = match (op.direction, fixed) {
-            (Direction::Read, Some(i)) => {
-                opcode::ReadFixed::new(fd, ptr, len, i).offset(op.offset).rw_flags(flags).build()
+            (Direction::Read(cache), Some(i)) => {
+                opcode::ReadFixed::new(fd, ptr, len, i).offset(op.offset).rw_flags(flags(cache)).build()
             }
-            (Direction::Read, None) => opcode::Read::new(fd, ptr, len).offset(op.offset).rw_flags(flags).build(),
-            (Direction::Write, Some(i)) => {
-                opcode::WriteFixed::new(fd, ptr, len, i).offset(op.offset).rw_flags(flags).build()
+            (Direction::Read(cache), None) => {
+                opcode::Read::new(fd, ptr, len).offset(op.offset).rw_flags(flags(cache)).build()
             }
-            (Direction::Write, None) => opcode::Write::new(fd, ptr, len).offset(op.offset).rw_flags(flags).build(),
+            (Direction::Write, Some(i)) => opcode::WriteFixed::new(fd, ptr, len, i).offset(op.offset).build(),
+            (Direction::Write, None) => opcode::Write::new(fd, ptr, len).offset(op.offset).build(),
         }
         .user_data(u64::from(slot));
         // SAFETY: the buffer and the file are owned by the slot until the completion is taken, and

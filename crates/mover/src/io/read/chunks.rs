@@ -11,10 +11,11 @@ use crossbeam_channel::{Receiver, TryRecvError};
 use proto::ChunkSet;
 use proto::record::Kind;
 use proto::source::{Item, Read};
-use sys::file::{Advice, Cache, begin_read_at, fadvise, read_exact_at, seek_data, seek_hole};
+use sys::file::{Advice, Cache, begin_read_at, fadvise, read_exact_at, seek_data};
 use sys::ring::Ring;
 
 use super::files::OpenFile;
+use super::sparse::read_data;
 use super::{Loaded, ReadEvent, Running, Shared, SourceFile, Task, feed, next, whole};
 use crate::frame::{Frame, Part};
 use crate::io::say;
@@ -138,12 +139,7 @@ impl<'a> ChunkReader<'a> {
         };
         if open.sparse {
             drop(turn);
-            let read = read_sparse(&open, item, &mut frame);
-            let hole_end = match &read {
-                Ok(parts) if parts.iter().all(|part| part.len == 0) => self.hole_end(&job, &open),
-                _ => None,
-            };
-            return self.finish_sparse(job, frame, read, hole_end);
+            return self.read_sparse(job, frame, &open);
         }
         frame.parts.push(whole(item));
         let len = (item.len as usize).next_multiple_of(sys::buffer::BUFFER_ALIGN_BYTES).min(frame.buf.len());
@@ -212,13 +208,17 @@ impl<'a> ChunkReader<'a> {
         }
     }
 
-    fn finish_sparse(&self, job: InFlight, mut frame: Frame, read: io::Result<Vec<Part>>, hole_end: Option<u64>) {
-        match read {
-            Ok(parts) => {
+    /// Reads a chunk of a file with holes; if it is one itself, all that follow it in the hole are told with it.
+    fn read_sparse(&self, job: InFlight, mut frame: Frame, open: &OpenFile) {
+        let len = job.item.len as usize;
+        match read_data(&open.cached, job.item, &mut frame.buf[..len], 0) {
+            Ok(Some(parts)) => {
+                let is_hole = parts.iter().all(|part| part.len == 0);
+                let hole_end = if is_hole { self.hole_end(&job, open) } else { None };
                 frame.parts = parts;
-                let len = job.item.len as usize;
                 self.finish_in_hole(job, frame, Ok(len), hole_end);
             }
+            Ok(None) => self.finish(job, frame, Ok(0)),
             Err(error) => self.finish(job, frame, Err(error)),
         }
     }
@@ -282,25 +282,4 @@ fn ask_ahead(fd: &OwnedFd, item: Item) {
     for at in (item.offset..end).step_by(ASK_BYTES as usize) {
         let _ = fadvise(fd, at, ASK_BYTES.min(end - at), Advice::WillNeed);
     }
-}
-
-/// Reads the data of a chunk and leaves its holes out.
-fn read_sparse(open: &OpenFile, item: Item, frame: &mut Frame) -> io::Result<Vec<Part>> {
-    let end = item.offset + u64::from(item.len);
-    let mut parts = Vec::new();
-    let mut at = seek_data(&open.cached, item.offset)?;
-    while let Some(begin) = at.filter(|b| *b < end) {
-        let stop = seek_hole(&open.cached, begin)?.unwrap_or(end).min(end);
-        let start = (begin - item.offset) as usize;
-        let len = (stop - begin) as usize;
-        if read_exact_at(&open.cached, &mut frame.buf[start..start + len], begin)? < len {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the file became shorter while it was read"));
-        }
-        parts.push(Part { offset: begin, start: start as u32, len: len as u32, ..whole(item) });
-        at = seek_data(&open.cached, stop)?;
-    }
-    if parts.is_empty() {
-        parts.push(Part { len: 0, ..whole(item) });
-    }
-    Ok(parts)
 }

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use proto::record::Kind;
 use proto::source::{Item, Read};
-use sys::file::{Advice, Cache, Meta, OpenFlags, begin_read_at, fadvise, read_exact_at, seek_data, seek_hole};
+use sys::file::{Advice, Cache, Meta, OpenFlags, begin_read_at, fadvise, read_exact_at};
 
+use super::sparse::read_data;
 use super::{Loaded, Shared, SourceFile, feed, whole};
 use crate::frame::{Frame, Part};
 use crate::io::say;
@@ -86,29 +87,17 @@ fn finish(
     begun: &Begun,
 ) -> io::Result<Read> {
     let (Begun { fd, sparse, there }, len, first) = (begun, item.len as usize, frame.parts.len());
-    let part =
-        |offset: u64, start: usize, len: usize| Part { offset, start: start as u32, len: len as u32, ..whole(item) };
     if *sparse {
-        let mut end = start;
-        let mut offset = seek_data(fd, 0)?;
-        while let Some(begin) = offset.filter(|o| *o < len as u64) {
-            let stop = seek_hole(fd, begin)?.unwrap_or(len as u64).min(len as u64);
-            let n = read_exact_at(fd, &mut frame.buf[end..end + (stop - begin) as usize], begin)?;
-            frame.parts.push(part(begin, end, n));
-            end += n;
-            offset = seek_data(fd, stop)?;
+        match read_data(fd, item, &mut frame.buf[start..start + len], start)? {
+            Some(parts) => frame.parts.extend(parts),
+            None => return Ok(shared.changed(file)),
         }
     } else {
         let n = there + read_exact_at(fd, &mut frame.buf[start + there..start + len], *there as u64)?;
         if n < len {
             return Ok(shared.changed(file));
         }
-        if n > 0 {
-            frame.parts.push(part(0, start, n));
-        }
-    }
-    if frame.parts.len() == first {
-        frame.parts.push(part(0, start, 0));
+        frame.parts.push(Part { start: start as u32, ..whole(item) });
     }
     frame.parts.last_mut().expect("just seen").file_end = true;
     let read = shared.check(file, || Meta::of(fd));

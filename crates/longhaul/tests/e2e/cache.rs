@@ -15,10 +15,10 @@ const CHUNKS: u64 = 160;
 const KEPT: u64 = 77;
 /// Chunks of which a page may stay that was in use at the moment: two readers share one between their chunks.
 const IN_USE_MAX: usize = 16;
-/// Four writers keep eight chunks each in the page cache; the test may look before their end.
-const LEFT_BY_WRITERS: usize = 32;
+/// Four writers keep three chunks each in the page cache; the test may look before their end.
+const LEFT_BY_WRITERS: usize = 12;
 /// A kernel that is told to page out what nobody has used for a while (DAMON) takes pages of the files of a test too, of some
-/// runs many, and on a busy host more writes than four times eight end after the copy. What a copy does wrong it does each time.
+/// runs many, and on a busy host more writes than four times three end after the copy. What a copy does wrong it does each time.
 const ATTEMPTS: usize = 5;
 
 /// Numbers of the chunks of which a page is in the page cache. Looking for a page asks for it, and for nothing around it:

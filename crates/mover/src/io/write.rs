@@ -29,8 +29,9 @@ use crate::frame::{Frame, Part, Pool};
 pub const RING_DEPTH: u32 = 8;
 /// Devices whose better way is found; further ones are written directly.
 const DEVICES_MAX: usize = 32;
-/// Chunks that one thread has written through the page cache and not cleared out of it yet.
-const BEHIND_MAX: usize = 8;
+/// Chunks that one thread has written through the page cache and not cleared out of it yet. Four threads keep a disk busy with them,
+/// and their memory is used again while it is still in the processor's cache (a mixed tree: 3 chunks 1341 MB/s, 1 1294, 8 1315, 32 less).
+const BEHIND_MAX: usize = 3;
 
 /// News of the writers.
 #[derive(Debug)]

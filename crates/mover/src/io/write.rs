@@ -420,3 +420,39 @@ fn finish_chunk(shared: &Shared, target: &Target, frame: Frame, result: io::Resu
     };
     landed(shared, frame, items, begin);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
+    use sys::file::{fsync, is_cached};
+
+    use super::*;
+
+    const CHUNK: usize = 1 << 20;
+
+    #[test]
+    fn what_a_writer_leaves_behind_goes_with_it_once_it_is_durable() {
+        let file = Arc::new(OwnedFd::from(tempfile::tempfile().unwrap()));
+        let big = BigFile { aligned: file.clone(), cached: file.clone(), direct: false, device: 0 };
+        // Looking for a page asks for it, and for nothing around it: each look is at another one.
+        let look = File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+        fadvise(&look, 0, 0, Advice::Random).unwrap();
+        let at = |chunk: usize, page: usize| (chunk * CHUNK + page * 4096) as u64;
+        let mut behind = Behind::default();
+        for chunk in 0..=BEHIND_MAX {
+            write_all_at(&file, &[7; CHUNK], at(chunk, 0)).unwrap();
+            behind.add(&big, at(chunk, 0), CHUNK as u64);
+        }
+        if is_cached(&look, at(0, 1)) {
+            eprintln!("skipped: this file system does not tell what is in the page cache");
+            return;
+        }
+        assert_eq!(behind.chunks.len(), BEHIND_MAX);
+        assert!(is_cached(&look, at(BEHIND_MAX, 1)), "the last ones stay for a while");
+        fsync(&file).unwrap();
+        drop(behind);
+        assert!((0..=BEHIND_MAX).all(|chunk| !is_cached(&look, at(chunk, 3))));
+    }
+}

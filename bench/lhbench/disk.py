@@ -67,12 +67,13 @@ class FreshFileSystem:
 
     The backing file is written once with zeros, so no arm pays for allocating it, and the loop
     device does direct I/O, so the data is not cached twice. mkfs initialises everything at once:
-    no background thread of ext4 works during an arm.
+    no background thread of ext4 works during an arm. `features` are more of `mkfs.ext4 -O`.
     """
 
     in_memory = False
 
-    def __init__(self, work, size_bytes):
+    def __init__(self, work, size_bytes, features=()):
+        self._features = ("-O", ",".join(features)) if features else ()
         self._image = work / "loop.img"
         self._mount = work / "loop"
         self._mounted = False
@@ -83,7 +84,7 @@ class FreshFileSystem:
         self._unmount()
         device = _attach(self._image)
         try:
-            _persist(lambda: _run("mkfs.ext4", "-q", "-F", "-E", _MKFS, device))
+            _persist(lambda: _run("mkfs.ext4", "-q", "-F", "-E", _MKFS, *self._features, device))
             _run("mount", "-t", "ext4", device, self._mount)
             self._mounted = True
         finally:

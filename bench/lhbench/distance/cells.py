@@ -55,9 +55,11 @@ class CellRun:
         return next((arm.rate().median for arm in self.arms if arm.label == label and arm.rate()), None)
 
 
-def run_cell(what, cell, choice, work, logs, about, before=None):
-    """The rounds of a cell over one twin; those that `before` has are not measured again, and stay if this goes wrong."""
+def run_cell(what, cell, choice, work, logs, about, before=None, hopeless=None):
+    """The rounds of a cell over one twin; those that `before` has are not measured again, and stay if this goes wrong. `hopeless` are labels of
+    arms that are not tried, each with the reason."""
     run = deepcopy(before) if before else CellRun(what, cell, machine=about)
+    run.skipped.update(hopeless or {})
     settings = choice.settings
     try:
         with Bench(settings, work, logs, None, lambda: Path(choice.longhaul, cell)) as bench:
@@ -70,6 +72,12 @@ def run_cell(what, cell, choice, work, logs, about, before=None):
         print(f"({cell}) {what}: nothing was added: {run.failure}", file=sys.stderr)
         return before
     return run
+
+
+def hopeless(what, cell, runs):
+    """Arms that took too long over a path that is no longer and loses no more, as {label: reason}: they are not tried over this one."""
+    easier = [run for run in runs if run.what == what and run.cell != cell and run.cell.is_no_harder_than(cell)]
+    return {arm.label: f"took too long over {run.cell}" for run in easier for arm in run.arms if arm.is_over_limit}
 
 
 def lacks(run, choice):
@@ -112,7 +120,7 @@ def _rounds(run, bench, choice, measure):
     """Runs the arms of all candidates; `measure` takes the number of the round and what the list of candidates has."""
     arms = []
     for peer, *job in _CANDIDATES[run.what](choice):
-        if not (choice.wants(peer) and _prepared(run, peer, bench)):
+        if peer.label in run.skipped or not (choice.wants(peer) and _prepared(run, peer, bench)):
             continue
         arm = next((arm for arm in run.arms if arm.label == peer.label), None)
         if arm is None:

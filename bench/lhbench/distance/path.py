@@ -21,6 +21,9 @@ class Cell:
     def in_flight_bytes(self):
         return int(self.rate_bps / 8 * self.rtt_ms / 1e3)
 
+    def is_no_harder_than(self, other):
+        return self.rate_bps == other.rate_bps and self.rtt_ms <= other.rtt_ms and self.loss <= other.loss
+
     def __str__(self):
         return f"{self.rate_bps / 1e9:g} Gb/s, {self.rtt_ms:g} ms, loss {self.loss:g}"
 

@@ -9,6 +9,8 @@ from .kept import goes_on
 
 # A packet of 1500 bytes carries 1448 of TCP's with timestamps.
 PACKET_PER_PAYLOAD = 1500 / 1448
+# Of the path's rate: what is left is its start and the noise of a run.
+_FULL = 0.995
 _DEFAULT = f"longhaul {CLEAR}"
 _NEAR_RTT_MS, _FAR_RTT_MS = 0.2, 100.0
 
@@ -43,11 +45,12 @@ def _memory(run):
 
 
 def _against_peers(run):
-    """Ahead where the path is long or loses, equal elsewhere; like with like in encryption where there are such peers."""
-    goal = 1.0 if run.cell.loss >= 1e-5 or run.cell.rtt_ms >= 20 else 0.97
+    """Ahead where the path is long or loses, equal elsewhere, and beside a peer that fills it: nobody gets ahead of that."""
     best, label = run.best(PEER)
     if best is None:
         return []
+    is_full = share(run, best) >= _FULL
+    goal = 1.0 if (run.cell.loss >= 1e-5 or run.cell.rtt_ms >= 20) and not is_full else 0.97
     lines = []
     late = [arm.label for arm in run.arms if arm.kind == PEER and arm.late_share]
     of_peers = "; ".join([label, *(f"{other} late" for other in late)])

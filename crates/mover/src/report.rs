@@ -98,7 +98,7 @@ impl SendSecond {
                 receiver_limited: Duration::from_micros(sample.rwnd_limited_us),
                 buffer_limited: Duration::from_micros(sample.sndbuf_limited_us),
                 segments: sample.segments,
-                retransmitted: sample.retransmits_now,
+                lost: sample.segments_lost,
                 window_full: None,
             },
             destination: Destination::from(peer),

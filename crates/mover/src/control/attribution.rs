@@ -203,8 +203,8 @@ pub struct Tcp {
     pub buffer_limited: Duration,
     /// Segments sent.
     pub segments: u64,
-    /// Of them, sent again.
-    pub retransmitted: u64,
+    /// Of them, lost.
+    pub lost: u64,
     /// Time in which the congestion window was full, if that was sampled.
     pub window_full: Option<PerMille>,
 }
@@ -297,7 +297,7 @@ pub fn attribute(second: &Second) -> Limit {
     if tcp.busy.is_zero() {
         return Limit::Unknown;
     }
-    let lossy = PerMille::of(tcp.retransmitted, tcp.segments) >= LOSS;
+    let lossy = PerMille::of(tcp.lost, tcp.segments) >= LOSS;
     match (lossy, tcp.window_full) {
         (true, _) => Limit::NetworkLoss,
         (false, Some(full)) if full < SOME => Limit::Latency,

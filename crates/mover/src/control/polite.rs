@@ -5,7 +5,7 @@
 //! ```text
 //!          queue above 2 ms, loss            every 10 s, for a round trip
 //!   Start ────────────────────────▶ Hold ◀────────────────────────────────▶ Aside: a quarter
-//!   + 25 % a round trip              │ ▲
+//!   + 30 % a round trip              │ ▲
 //!          queue above 5 ms,         │ │ without us it is gone: half of what was
 //!          or above 3.5 ms and stays ▼ │ it is there: the least rate
 //!                                   Aside: an eighth, for two round trips
@@ -61,34 +61,39 @@ const BURST: Duration = Duration::from_millis(1);
 /// A queue of so much that lasts for so many rounds though it is answered: others hold it, and there is no room for more.
 const HIGH_US: u64 = 3_500;
 const HIGH_ROUNDS: u32 = 3;
-/// Acknowledgements in a row that must tell of a queue of others.
+/// Acknowledgements in a row that must tell of a queue of others, at so many looks at least: a host that does something else for some
+/// milliseconds delays many at once, but is back at the third look.
 const ACKS: u32 = 32;
-/// A session begins with ten packets of 1500 bytes a round trip (RFC 6928),
-const START_BYTES: u64 = 15_000;
+const LOOKS: u32 = 3;
+/// A receiver acknowledges each second packet of a stream, and a packet that stays alone after so long.
+const DELAYED_ACK_US: u64 = 40_000;
+/// A session begins with 32 packets of 1500 bytes a round trip, four of each of eight streams (one alone would begin with ten, RFC 6928),
+const START_BYTES: u64 = 48_000;
 /// and grows by so much in each. Doubling would have twice the path's rate under way before anybody could know.
-const GROWTH_MAX_PPM: u64 = 250_000;
+const GROWTH_MAX_PPM: u64 = 300_000;
 /// Where it ends, what was sent was seen a round trip late: two steps are taken back.
-const START_BACK_PPM: u64 = 640_000;
+const START_BACK_PPM: u64 = 590_000;
 /// But so much of what was delivered is safe.
-const START_KEPT_PPM: u64 = 900_000;
+const START_KEPT_PPM: u64 = 950_000;
 /// Part of the missing queue, or of what is too much, that a round makes up for.
 const GAIN_PPM: u64 = 200_000;
 /// Rounds with half of the target or less after which what a queue has taken is taken back.
 const BACK_AFTER: u64 = 8;
-/// Growth in a round back to what was last delivered over a queue,
+/// Growth in a round back to what was last delivered over a queue, at most,
 const GROWTH_BACK_PPM: u64 = 62_500;
 /// or rather to this part of it: from there on the queue may be near, and growth is what the gain says,
-const NEAR_PPM: u64 = 950_000;
+const NEAR_PPM: u64 = 970_000;
 /// until so much has proven that there is more than was known. Then it rises,
-const PAST_PPM: u64 = 1_150_000;
+const PAST_PPM: u64 = 1_050_000;
 /// up to this in a round.
 const GROWTH_PAST_PPM: u64 = 62_500;
 /// What was delivered over a queue fades so far with each queue after it.
 const KNOWN_KEPT_PPM: u64 = 750_000;
-/// It doubles in so many rounds with half of the target or less, then triples, and so on.
+/// It doubles in so many rounds with half of the target or less.
 const QUIET_ROUNDS: u64 = 4;
 /// One packet a round is added up to the target: so that of two sessions the smaller one gains.
 const ADDED_BYTES: u64 = 1_500;
+const PACKET_BITS: u64 = 12_000;
 /// Between two looks at the path without a queue of its own,
 const SLOWDOWN_EVERY: Duration = Duration::from_secs(10);
 /// and what is sent meanwhile: the queue must be gone in a part of a round trip.
@@ -130,12 +135,17 @@ pub struct Polite {
     free_bps: u64,
     rate: Rate,
     phase: Phase,
+    /// The start had a loss without a queue, which ends it the second time only: one early packet that is lost, or is sent again for nothing,
+    /// would cost what is not lost in ten seconds.
+    has_started_twice: bool,
     round: Round,
     looks: Looks,
     /// The path's delay without a queue; µs.
     base_us: u64,
-    /// Acknowledgements in a row that tell of a long queue.
+    /// Acknowledgements in a row that tell of a long queue,
     long_acks: u32,
+    /// and looks that saw them.
+    long_looks: u32,
     /// What is delivered, b/s of payload.
     delivered_bps: u64,
     /// What was delivered when there was a queue last, b/s of payload.
@@ -202,10 +212,12 @@ impl Polite {
             free_bps: bps_of(START_BYTES, LAG),
             rate: bps(bps_of(START_BYTES, LAG)),
             phase: Phase::Start,
+            has_started_twice: false,
             round: Round::begin(now),
             looks: Looks::new(),
             base_us: 0,
             long_acks: 0,
+            long_looks: 0,
             delivered_bps: 0,
             known_bps: 0,
             quiet: 0,
@@ -284,26 +296,38 @@ impl Polite {
         acks
     }
 
-    /// The first stream: its round trip says what ten packets a round trip are.
+    /// How long acknowledgements may wait for a stream's next two packets.
+    fn waits_us(&self) -> u64 {
+        let packets = 2 * self.streams.len() as u64;
+        ratio(packets * PACKET_BITS, MILLION, self.free_bps).min(DELAYED_ACK_US)
+    }
+
+    /// The first stream: its round trip says what the first packets a round trip are.
     fn begin(&mut self, now: Duration) {
         self.free_bps = bps_of(START_BYTES, self.path()).max(RATE_MIN.bps());
-        (self.phase, self.quiet, self.long_acks) = (Phase::Start, 0, 0);
+        (self.phase, self.has_started_twice) = (Phase::Start, false);
+        (self.quiet, self.long_acks, self.long_looks) = (0, 0, 0);
         (self.round, self.acked_at) = (Round::begin(now), now);
         self.slowdown_at = now + SLOWDOWN_EVERY;
     }
 
     /// Answers what the last look saw.
     fn answer(&mut self, now: Duration, acks: u32) {
-        let limit_us = if self.phase == Phase::Start { TARGET_US } else { 2 * TARGET_US + micros(BURST) };
-        let is_long = self.looks.queue_us() > limit_us;
-        self.long_acks = if is_long { self.long_acks.saturating_add(acks) } else { 0 };
+        let limit_us =
+            if self.phase == Phase::Start { TARGET_US + self.waits_us() } else { 2 * TARGET_US + micros(BURST) };
+        if self.looks.queue_us() > limit_us {
+            self.long_acks = self.long_acks.saturating_add(acks);
+            self.long_looks = self.long_looks.saturating_add(1);
+        } else {
+            (self.long_acks, self.long_looks) = (0, 0);
+        }
         if let Phase::Aside { until, least_us, .. } = &mut self.phase {
             if now > *until {
                 *least_us = self.looks.queue_us().min(*least_us);
             }
             return;
         }
-        if self.long_acks < ACKS {
+        if self.long_acks < ACKS || self.long_looks < LOOKS {
             return;
         }
         if self.phase == Phase::Start {
@@ -331,14 +355,23 @@ impl Polite {
             self.deaf_until = now + 2 * self.round_trip();
         }
         match self.phase {
-            Phase::Start if lost => self.end_start(now),
+            Phase::Start if lost && self.has_started_twice => self.end_start(now),
+            Phase::Start if lost => {
+                self.has_started_twice = true;
+                self.halve();
+            }
             Phase::Start if used => self.rise(part(self.free_bps, GROWTH_MAX_PPM)),
             Phase::Hold if lost => {
                 self.quiet = 0;
-                self.free_bps = (self.free_bps / 2).max(RATE_MIN.bps());
+                self.halve();
             }
             Phase::Hold if now >= self.slowdown_at => self.step_aside(now, Why::Slowdown, self.free_bps),
             Phase::Hold => self.steer(now, used),
+            // What still arrives was sent before, at more than the path carries if that ended the start: it says what it carries.
+            Phase::Aside { why: Why::Slowdown, ref mut back_bps, .. } => {
+                *back_bps = part(self.delivered_bps, START_KEPT_PPM).max(*back_bps);
+                self.known_bps = self.known_bps.max(self.delivered_bps);
+            }
             Phase::Start | Phase::Aside { .. } => {}
         }
     }
@@ -366,7 +399,8 @@ impl Polite {
 
     /// What the free rate grows by in a round with no more than the target.
     fn growth_ppm(&mut self, queue_us: u64) -> u64 {
-        self.quiet = if queue_us <= TARGET_US / 2 { self.quiet + 1 } else { 0 };
+        // A delay between half of the target and all of it may be noise: it takes one quiet round back, not all of them.
+        self.quiet = if queue_us <= TARGET_US / 2 { self.quiet + 1 } else { self.quiet.saturating_sub(1) };
         let missing_us = TARGET_US - queue_us.min(TARGET_US);
         let step_ppm = GAIN_PPM * missing_us / (micros(self.path()) + queue_us);
         if self.free_bps < part(self.known_bps, NEAR_PPM) && self.quiet >= BACK_AFTER {
@@ -377,7 +411,12 @@ impl Polite {
             return step_ppm;
         }
         let past = self.quiet.saturating_sub(BACK_AFTER);
-        (step_ppm * (QUIET_ROUNDS + past) / QUIET_ROUNDS).min(GROWTH_PAST_PPM)
+        let doublings = (past / QUIET_ROUNDS).min(u64::from(u32::BITS)) as u32;
+        step_ppm.saturating_mul(1 << doublings).min(GROWTH_PAST_PPM)
+    }
+
+    fn halve(&mut self) {
+        self.free_bps = (self.free_bps / 2).max(RATE_MIN.bps());
     }
 
     fn rise(&mut self, more_bps: u64) {
@@ -395,7 +434,7 @@ impl Polite {
         let judge = until + self.round_trip();
         let back_bps = back_bps.max(RATE_MIN.bps());
         self.phase = Phase::Aside { why, until, judge, least_us: u64::MAX, back_bps };
-        (self.quiet, self.high, self.long_acks) = (0, 0, 0);
+        (self.quiet, self.high, self.long_acks, self.long_looks) = (0, 0, 0, 0);
         self.known_bps = self.delivered_bps.max(part(self.known_bps, KNOWN_KEPT_PPM));
         self.deaf_until = judge;
     }

@@ -8,7 +8,7 @@ use units::{Bytes, Goodput};
 use super::Context;
 use super::streams::{Sample, Ways};
 use crate::control::attribution::Limit;
-use crate::control::congestion::{self, RareLosses};
+use crate::control::congestion::{self, NearLosses, RareLosses};
 use crate::control::tuner::{self, Bounds, Start, StreamTuner};
 use crate::known_paths::{self, KnownPath};
 
@@ -19,6 +19,7 @@ pub struct Auto {
     tuner: Option<StreamTuner>,
     known: Option<KnownPath>,
     losses: RareLosses,
+    near: NearLosses,
     begin: Instant,
     bytes: u64,
 }
@@ -35,7 +36,16 @@ impl Auto {
         let start = Start { rtt: context.rtt, goal, memory: memory.as_ref(), ..Start::default() };
         let tuner = context.auto_streams.then(|| StreamTuner::new(Duration::ZERO, bounds, &start));
         let is_far = tuner::is_far(context.rtt);
-        Auto { bounds, is_far, tuner, known, losses: RareLosses::default(), begin: Instant::now(), bytes: 0 }
+        Auto {
+            bounds,
+            is_far,
+            tuner,
+            known,
+            losses: RareLosses::default(),
+            near: NearLosses::default(),
+            begin: Instant::now(),
+            bytes: 0,
+        }
     }
 
     /// The path loses packets without being full. Over a far one there are as many streams as there may be from now on: what
@@ -66,7 +76,11 @@ impl Auto {
         self.bytes = bytes;
         let tuner = self.tuner.as_mut()?;
         let goodput = Bytes::new(moved).checked_over(span).unwrap_or(Goodput::ZERO);
-        let loss_ppm = (sample.retransmits_now * 1_000_000 / sample.segments.max(1)).min(1_000_000) as u32;
+        let loss_ppm = (sample.segments_lost * 1_000_000 / sample.segments.max(1)).min(1_000_000) as u32;
+        if !self.is_far && limit.is_per_stream() && self.near.second(loss_ppm) {
+            let min = tuner::NEAR_LOSSY.clamp(self.bounds.min, self.bounds.max);
+            tuner.set_bounds(self.begin.elapsed(), Bounds { min, ..self.bounds });
+        }
         let target =
             tuner.sample(self.begin.elapsed(), &tuner::Sample { goodput, streams: sample.streams, limit, loss_ppm });
         (target != wanted).then_some(target)

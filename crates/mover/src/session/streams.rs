@@ -119,8 +119,8 @@ pub struct Sample {
     pub lost: u32,
     /// Segments sent again since the session's begin.
     pub retransmits: u64,
-    /// Segments sent again in the interval.
-    pub retransmits_now: u64,
+    /// Segments lost in the interval.
+    pub segments_lost: u64,
     /// Segments sent in the interval.
     pub segments: u64,
     /// Mean smoothed round trip, µs.
@@ -158,7 +158,7 @@ impl Sample {
         let (now, was) = (&live.info, &live.before);
         self.seen += 1;
         self.mss = now.snd_mss;
-        self.retransmits_now += u64::from(now.total_retrans.saturating_sub(was.total_retrans));
+        self.segments_lost += u64::from(now.segments_lost().saturating_sub(was.segments_lost()));
         self.segments += u64::from(now.segs_out.wrapping_sub(was.segs_out));
         self.busy_us += now.busy_time_us.saturating_sub(was.busy_time_us);
         self.rwnd_limited_us += now.rwnd_limited_us.saturating_sub(was.rwnd_limited_us);

@@ -162,6 +162,13 @@ pub struct TcpInfo {
 }
 
 impl TcpInfo {
+    /// Segments that were lost: sent again, less those that the peer says it had already (DSACK, RFC 2883). The kernel sends again what is late
+    /// too, the last segment before a pause above all (tail loss probe, RFC 8985): a receiver that was not scheduled is no path that loses.
+    #[must_use]
+    pub fn segments_lost(&self) -> u32 {
+        self.total_retrans.saturating_sub(self.dsack_dups)
+    }
+
     /// Reads as much of the structure as there is.
     ///
     /// The offsets are those of `linux/tcp.h`, which only grows at its end.

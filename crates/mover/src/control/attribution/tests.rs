@@ -119,8 +119,8 @@ fn processors() {
 fn the_network() {
     check(NetworkPath, "it is full", |_| {});
     check(NetworkPath, "windows were not sampled", |s| s.tcp.window_full = None);
-    check(NetworkLoss, "it loses", |s| s.tcp.retransmitted = 100);
-    check(NetworkPath, "it loses little", |s| s.tcp.retransmitted = 99);
+    check(NetworkLoss, "it loses", |s| s.tcp.lost = 100);
+    check(NetworkPath, "it loses little", |s| s.tcp.lost = 99);
     check(Unknown, "nothing was to be sent", |s| s.tcp = Tcp::default());
     check(Latency, "it has room", |s| s.tcp.window_full = Some(per(100)));
 }

@@ -19,8 +19,29 @@ fn an_idle_link_is_filled_and_its_queue_stays_short() {
         plant.run_s(70);
         let share = plant.share(session, 15, 70);
         assert!(share >= 0.95, "{share:.3} of {rate_bps:.0} over {base_ms} ms");
+        // Where it begins with ten packets of 8,000 it needs longer.
+        let with_start = plant.share(session, 0, 30);
+        assert!(
+            with_start >= 0.9 || rate_bps > 100e6,
+            "{with_start:.3} with the start, {rate_bps:.0} over {base_ms} ms"
+        );
         let queue_ms = plant.mean_queue_ms(15, 70);
         assert!(queue_ms < 8.0, "{queue_ms:.1} ms of queue at {rate_bps:.0} over {base_ms} ms");
+    }
+}
+
+#[test]
+fn one_early_loss_does_not_end_the_start() {
+    for (rate_bps, base_ms, queue_ms) in [(100e6, 100, 100.0), (1e9, 100, 100.0), (100e6, 20, 20.0)] {
+        let mut plant = Plant::new(rate_bps, base_ms, queue_ms);
+        let session = plant.add_polite();
+        plant.run_s(1);
+        plant.loss = 1.0;
+        plant.run_ms(3);
+        plant.loss = 0.0;
+        plant.run_s(29);
+        let share = plant.share(session, 5, 30);
+        assert!(share >= 0.9, "{share:.3} of {rate_bps:.0} over {base_ms} ms");
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Start<'a> {
 /// Of a path at hand or nearly so. On two cores over a veth pair 1, 2 and 4 streams reached 32, 48 and 34
 /// to 47 Gb/s: the second one is a second core's, more are not.
 const NEAR: u16 = 2;
+/// Of one that loses packets again and again: where two are slowed down together, the others fill it.
+pub const NEAR_LOSSY: u16 = 4;
 /// From this round trip on slow start takes seconds: several streams share it.
 const FAR_RTT: Duration = Duration::from_millis(20);
 /// Of a far path, also because a stream alone would get a fraction of one that loses.

@@ -157,9 +157,11 @@ impl Plant {
     }
 
     pub(super) fn run_s(&mut self, seconds: u64) {
-        for _ in 0..seconds * 1_000 {
-            self.step();
-        }
+        self.run_ms(seconds * 1_000);
+    }
+
+    pub(super) fn run_ms(&mut self, ms: u64) {
+        (0..ms).for_each(|_| self.step());
     }
 
     /// Part of the link that a flow had between two times.

@@ -61,8 +61,8 @@ const BURST: Duration = Duration::from_millis(1);
 /// A queue of so much that lasts for so many rounds though it is answered: others hold it, and there is no room for more.
 const HIGH_US: u64 = 3_500;
 const HIGH_ROUNDS: u32 = 3;
-/// Acknowledgements in a row that must tell of a queue of others, at so many looks at least: a host that does something else for some
-/// milliseconds delays many at once, but is back at the third look.
+/// Acknowledgements in a row that must tell of a queue of others, at so many looks at least, and for half of the path's delay: a host that does
+/// something else for some milliseconds delays many at once, and a delay that passes within a round trip cannot be answered anyway.
 const ACKS: u32 = 32;
 const LOOKS: u32 = 3;
 /// A receiver acknowledges each second packet of a stream, and a packet that stays alone after so long.
@@ -75,9 +75,11 @@ const GROWTH_MAX_PPM: u64 = 300_000;
 const START_BACK_PPM: u64 = 590_000;
 /// But so much of what was delivered is safe.
 const START_KEPT_PPM: u64 = 950_000;
+/// A round with no more than this is quiet: there is hardly a queue.
+const QUIET_US: u64 = 1_500;
 /// Part of the missing queue, or of what is too much, that a round makes up for.
 const GAIN_PPM: u64 = 200_000;
-/// Rounds with half of the target or less after which what a queue has taken is taken back.
+/// Quiet rounds after which what a queue has taken is taken back.
 const BACK_AFTER: u64 = 8;
 /// Growth in a round back to what was last delivered over a queue, at most,
 const GROWTH_BACK_PPM: u64 = 62_500;
@@ -89,7 +91,7 @@ const PAST_PPM: u64 = 1_050_000;
 const GROWTH_PAST_PPM: u64 = 62_500;
 /// What was delivered over a queue fades so far with each queue after it.
 const KNOWN_KEPT_PPM: u64 = 750_000;
-/// It doubles in so many rounds with half of the target or less.
+/// It doubles in so many quiet rounds.
 const QUIET_ROUNDS: u64 = 4;
 /// One packet a round is added up to the target: so that of two sessions the smaller one gains.
 const ADDED_BYTES: u64 = 1_500;
@@ -327,7 +329,8 @@ impl Polite {
             }
             return;
         }
-        if self.long_acks < ACKS || self.long_looks < LOOKS {
+        let looks = (self.path() / 2).div_duration_f64(LOOK) as u32;
+        if self.long_acks < ACKS || self.long_looks < looks.max(LOOKS) {
             return;
         }
         if self.phase == Phase::Start {
@@ -399,8 +402,8 @@ impl Polite {
 
     /// What the free rate grows by in a round with no more than the target.
     fn growth_ppm(&mut self, queue_us: u64) -> u64 {
-        // A delay between half of the target and all of it may be noise: it takes one quiet round back, not all of them.
-        self.quiet = if queue_us <= TARGET_US / 2 { self.quiet + 1 } else { self.quiet.saturating_sub(1) };
+        // A delay between this and the target may be noise: it takes one quiet round back, not all of them.
+        self.quiet = if queue_us <= QUIET_US { self.quiet + 1 } else { self.quiet.saturating_sub(1) };
         let missing_us = TARGET_US - queue_us.min(TARGET_US);
         let step_ppm = GAIN_PPM * missing_us / (micros(self.path()) + queue_us);
         if self.free_bps < part(self.known_bps, NEAR_PPM) && self.quiet >= BACK_AFTER {

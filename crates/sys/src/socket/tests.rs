@@ -375,6 +375,13 @@ fn short_structures_are_read_as_far_as_they_go() {
 }
 
 #[test]
+fn what_the_peer_had_already_was_not_lost() {
+    let counted =
+        |total_retrans, dsack_dups| TcpInfo { total_retrans, dsack_dups, ..TcpInfo::default() }.segments_lost();
+    assert_eq!([counted(5, 0), counted(5, 3), counted(5, 5), counted(0, 1)], [5, 2, 0, 0]);
+}
+
+#[test]
 fn flow_labels_are_sent() {
     let Some(SocketAddr::V6(v6)) = loopbacks().first().copied() else {
         return;

@@ -55,11 +55,10 @@ class CellRun:
         return next((arm.rate().median for arm in self.arms if arm.label == label and arm.rate()), None)
 
 
-def run_cell(what, cell, choice, work, logs, about, before=None, hopeless=None):
-    """The rounds of a cell over one twin; those that `before` has are not measured again, and stay if this goes wrong. `hopeless` are labels of
-    arms that are not tried, each with the reason."""
+def run_cell(what, cell, choice, work, logs, about, before=None):
+    """The rounds of a cell over one twin; those that `before` has are not measured again, and stay if this goes wrong."""
     run = deepcopy(before) if before else CellRun(what, cell, machine=about)
-    run.skipped.update(hopeless or {})
+    run.skipped.update(choice.hopeless)
     settings = choice.settings
     try:
         with Bench(settings, work, logs, None, lambda: Path(choice.longhaul, cell)) as bench:
@@ -120,7 +119,7 @@ def _rounds(run, bench, choice, measure):
     """Runs the arms of all candidates; `measure` takes the number of the round and what the list of candidates has."""
     arms = []
     for peer, *job in _CANDIDATES[run.what](choice):
-        if peer.label in run.skipped or not (choice.wants(peer) and _prepared(run, peer, bench)):
+        if not (choice.wants(peer) and _prepared(run, peer, bench)):
             continue
         arm = next((arm for arm in run.arms if arm.label == peer.label), None)
         if arm is None:

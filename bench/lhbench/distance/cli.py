@@ -10,7 +10,7 @@ import json
 import shutil
 import sys
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import longhaul, machine, over_twin
@@ -55,9 +55,11 @@ class Choice:
     peers: tuple
     # Labels; none means all arms.
     arms: tuple
+    # Labels of those that are not tried over a path, each with the reason.
+    hopeless: dict = field(default_factory=dict)
 
     def wants(self, peer):
-        return not self.arms or peer.label in self.arms
+        return (not self.arms or peer.label in self.arms) and peer.label not in self.hopeless
 
 
 def main():
@@ -111,11 +113,12 @@ def _run(options, binary):
                 continue
             for cell in cells:
                 before = next((run for run in runs if (run.what, run.cell) == (what, cell)), None)
-                if before and not lacks(before, choice):
+                here = dataclasses.replace(choice, hopeless=hopeless(what, cell, runs))
+                if before and not lacks(before, here):
                     print(f"({cell}) {what}: kept", file=sys.stderr)
                     continue
                 same = before if before and goes_on(before, about) else None
-                run = run_cell(what, cell, choice, scratch, out / "logs", about, same, hopeless(what, cell, runs))
+                run = run_cell(what, cell, here, scratch, out / "logs", about, same)
                 if before and run.failure:
                     run = before
                 runs = [other for other in runs if other is not before] + [run]

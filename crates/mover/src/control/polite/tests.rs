@@ -19,7 +19,7 @@ fn an_idle_link_is_filled_and_its_queue_stays_short() {
         plant.run_s(70);
         let share = plant.share(session, 15, 70);
         assert!(share >= 0.95, "{share:.3} of {rate_bps:.0} over {base_ms} ms");
-        // Where it begins with ten packets of 8,000 it needs longer.
+        // Where a round trip holds thousands of packets it needs longer, for it begins with 32.
         let with_start = plant.share(session, 0, 30);
         assert!(
             with_start >= 0.9 || rate_bps > 100e6,

@@ -49,6 +49,25 @@ pub const SHORT_PATH_BUFFER: Bytes = Bytes::kib(512);
 /// Times bandwidth × delay: one while data is in flight, one while a loss in it is repaired.
 const FLIGHTS: u64 = 2;
 
+/// Bytes that a stream holds at most which the kernel has not sent yet. They wait for nothing there: what is decided later
+/// (another rate, another path) does not reach them, and when the stream's path dies they go over another one again. It is 0.3 ms
+/// of 25 Gb/s, in which a thread has its turn.
+pub const UNSENT_MAX: u32 = 1 << 20;
+/// A stream that has begun sends so much a few round trips later.
+const UNSENT_MIN: u32 = 128 << 10;
+/// On a long path a stream holds what it sends in this time, which is longer than a busy host keeps a thread waiting: what a slow stream
+/// holds of the last data is waited for, while others that would send it at once have nothing to do.
+const UNSENT_TIME: Duration = Duration::from_millis(25);
+
+/// What of [`UNSENT_MAX`] a stream on a long path is to hold that has a congestion window of so many bytes: a power of two, so that it
+/// seldom changes.
+#[must_use]
+pub fn unsent(window_bytes: u64, rtt: Duration) -> u32 {
+    let sent = u128::from(window_bytes) * UNSENT_TIME.as_micros() / rtt.as_micros().max(1);
+    let sent = u32::try_from(sent).unwrap_or(u32::MAX);
+    sent.clamp(UNSENT_MIN, UNSENT_MAX).next_power_of_two()
+}
+
 /// The send buffer of a stream.
 ///
 /// - On a **short path** it is fixed at [`SHORT_PATH_BUFFER`], or at what the path needs if that is more.
@@ -112,6 +131,18 @@ mod tests {
         for (path, limits, expected, why) in table {
             assert_eq!(send_buffer(&path, &limits), expected, "{why}");
         }
+    }
+
+    #[test]
+    fn what_is_not_sent_yet_is_soon() {
+        let rtt = Duration::from_millis(100);
+        for (window, expected) in
+            [(14_480, UNSENT_MIN), (524_288, UNSENT_MIN), (1 << 20, 256 << 10), (1_500_000, 512 << 10)]
+        {
+            assert_eq!(unsent(window, rtt), expected, "{window} bytes in flight");
+        }
+        assert_eq!(unsent(156_000_000, rtt), UNSENT_MAX, "12 Gb/s");
+        assert_eq!(unsent(u64::MAX, Duration::ZERO), UNSENT_MAX);
     }
 
     #[test]

@@ -88,7 +88,9 @@ impl Losses {
     }
 }
 
-fn has_queue(rtt_us: u64, min_rtt_us: u64) -> bool {
+/// Whether a round trip has met a queue, both in µs.
+#[must_use]
+pub fn has_queue(rtt_us: u64, min_rtt_us: u64) -> bool {
     rtt_us > min_rtt_us + (min_rtt_us / QUEUE_PART).max(QUEUE_LEAST_US)
 }
 

@@ -45,6 +45,8 @@ pub struct Sample {
     pub limit: Limit,
     /// Segments sent again, in a million.
     pub loss_ppm: u32,
+    /// A far path had a queue: these streams fill it, and more only share it.
+    pub is_full: bool,
 }
 
 /// What a path was found to need, kept from one session to the next.
@@ -88,6 +90,8 @@ pub struct StreamTuner {
     went_down: bool,
     /// The base was reached by a clear gain: whether fewer suffice need not be asked.
     grew: bool,
+    /// The path was full in the last second.
+    is_full: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +167,7 @@ impl StreamTuner {
             settled: now + SETTLE,
             went_down: false,
             grew: false,
+            is_full: false,
         }
     }
 
@@ -186,6 +191,7 @@ impl StreamTuner {
 
     /// Takes the sample of a second; returns the streams to have from now on.
     pub fn sample(&mut self, now: Duration, sample: &Sample) -> u16 {
+        self.is_full = sample.is_full;
         if sample.streams != self.target() {
             // The last change is not yet in force.
             self.settled = now + SETTLE;
@@ -286,10 +292,11 @@ impl StreamTuner {
         }
     }
 
-    /// Tries twice as many, if there may be more.
+    /// Tries twice as many, if there may be more and the path has room: new streams on a full one begin with little and stay behind for
+    /// seconds, and what they took holds up the end of a copy (1 Gb/s, 100 ms, 20,000 small files: 0.7 s).
     fn search(&mut self, now: Duration) {
         let more = self.bounds.clamp(self.base.saturating_mul(2));
-        if more > self.base { self.measure(now, Purpose::Up, more) } else { self.begin_hold(now) }
+        if more > self.base && !self.is_full { self.measure(now, Purpose::Up, more) } else { self.begin_hold(now) }
     }
 
     /// Tries half as many, if there may be fewer.

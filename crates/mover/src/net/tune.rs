@@ -4,17 +4,14 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use proto::control::Congestion;
+use sys::socket::TcpInfo;
 use units::{Bytes, Rate};
 
-use crate::control::buffers::{Limits, Path, SHORT_PATH, SendBuffer, send_buffer};
+use crate::control::buffers::{Limits, Path, SHORT_PATH, SendBuffer, UNSENT_MAX, send_buffer, unsent};
+use crate::control::tuner::is_far;
 
 /// Most memory for the send buffers of one session: 400 Gb/s over 100 ms, held while a loss is repaired.
 const SESSION_BUFFERS_MAX: Bytes = Bytes::gib(10);
-
-/// Bytes that a stream holds at most which the kernel has not sent yet. They wait for nothing there: what is decided later
-/// (another rate, another path) does not reach them, and when the stream's path dies they go over another one again. It is 0.3 ms
-/// of 25 Gb/s, in which a thread has its turn.
-pub const UNSENT_MAX: u32 = 1 << 20;
 
 /// Below this round trip BBR without the fq qdisc is slow.
 const NO_BBR_BELOW: Duration = SHORT_PATH;
@@ -47,10 +44,23 @@ pub fn sender(fd: BorrowedFd<'_>, choice: Choice<'_>, rtt_us: u64, rate: Option<
     {
         tracing::debug!(%error, "setting the send buffer");
     }
-    if let Err(error) = sys::socket::set_notsent_lowat(fd, UNSENT_MAX) {
+    hold_unsent(fd, UNSENT_MAX);
+    chosen
+}
+
+/// Sets how much of what the kernel has not sent yet a stream may hold.
+pub fn hold_unsent(fd: BorrowedFd<'_>, bytes: u32) {
+    if let Err(error) = sys::socket::set_notsent_lowat(fd, bytes) {
         tracing::debug!(%error, "setting the low-water mark");
     }
-    chosen
+}
+
+/// Sets the same on a far path by what the stream sends.
+pub fn hold_what_is_sent_soon(fd: BorrowedFd<'_>, info: &TcpInfo) {
+    let rtt = Duration::from_micros(u64::from(info.rtt_us));
+    if is_far(Some(rtt)) {
+        hold_unsent(fd, unsent(u64::from(info.snd_cwnd) * u64::from(info.snd_mss), rtt));
+    }
 }
 
 /// The last number of a kernel setting; 0 if it cannot be read.

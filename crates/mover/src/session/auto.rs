@@ -81,8 +81,9 @@ impl Auto {
             let min = tuner::NEAR_LOSSY.clamp(self.bounds.min, self.bounds.max);
             tuner.set_bounds(self.begin.elapsed(), Bounds { min, ..self.bounds });
         }
-        let target =
-            tuner.sample(self.begin.elapsed(), &tuner::Sample { goodput, streams: sample.streams, limit, loss_ppm });
+        let is_full = self.is_far && congestion::has_queue(sample.rtt_us, sample.min_rtt_us);
+        let seen = tuner::Sample { goodput, streams: sample.streams, limit, loss_ppm, is_full };
+        let target = tuner.sample(self.begin.elapsed(), &seen);
         (target != wanted).then_some(target)
     }
 

@@ -14,6 +14,7 @@ use units::Rate;
 use super::auto::Auto;
 use super::streams::{Sample, Streams, Ways};
 use super::{Context, NEWS_MAX, SessionError, TICK, Wire};
+use crate::control::buffers::UNSENT_MAX;
 use crate::control::congestion::{self, Losses};
 use crate::control::pace::{Pacer, Reading};
 use crate::control::polite::{self, Polite};
@@ -303,6 +304,7 @@ impl Sending {
             self.watched_at = now;
             given_up.extend(self.watch(now, wire.link.works(now)));
             given_up.extend(self.hasten(is_last()));
+            self.hold_little();
         }
         self.pace(now);
         Ok(given_up)
@@ -386,6 +388,18 @@ impl Sending {
         slow
     }
 
+    /// Has the sockets of a far path hold no more than they send soon; under a set point the pacer says how much.
+    fn hold_little(&self) {
+        if self.paced.lock().expect("no panic under the lock").pacer.set_point().is_some() {
+            return;
+        }
+        for (_, live) in self.streams.live() {
+            if let Ok(info) = sys::socket::tcp_info(live.socket.as_fd()) {
+                tune::hold_what_is_sent_soon(live.socket.as_fd(), &info);
+            }
+        }
+    }
+
     fn infos(&self) -> impl Iterator<Item = (u16, TcpInfo)> {
         self.streams.live().filter_map(|(id, live)| Some((id, sys::socket::tcp_info(live.socket.as_fd()).ok()?)))
     }
@@ -419,10 +433,7 @@ impl Sending {
             if let Err(error) = sys::socket::set_max_pacing_rate(live.socket.as_fd(), rate) {
                 tracing::debug!(%error, "setting the pacing rate");
             }
-            let waiting = change.waiting_bytes.unwrap_or(tune::UNSENT_MAX);
-            if let Err(error) = sys::socket::set_notsent_lowat(live.socket.as_fd(), waiting) {
-                tracing::debug!(%error, "setting the low-water mark");
-            }
+            tune::hold_unsent(live.socket.as_fd(), change.waiting_bytes.unwrap_or(UNSENT_MAX));
         }
     }
 

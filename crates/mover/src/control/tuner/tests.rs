@@ -18,6 +18,7 @@ struct Session<F> {
     curve: F,
     limit: Limit,
     loss_ppm: u32,
+    is_full: bool,
     /// Noise in thousandths, and its state.
     noise: u64,
     dice: u64,
@@ -28,7 +29,17 @@ impl<F: Fn(u16) -> u64> Session<F> {
     fn new(start: &Start<'_>, curve: F) -> Session<F> {
         let bounds = Bounds { min: least_streams(start.rtt), ..BOUNDS };
         let tuner = StreamTuner::new(Duration::ZERO, bounds, start);
-        Session { tuner, second: 0, curve, limit: NetworkPath, loss_ppm: 0, noise: 0, dice: 1, targets: Vec::new() }
+        Session {
+            tuner,
+            second: 0,
+            curve,
+            limit: NetworkPath,
+            loss_ppm: 0,
+            is_full: false,
+            noise: 0,
+            dice: 1,
+            targets: Vec::new(),
+        }
     }
 
     fn with_noise(self, seed: u64) -> Session<F> {
@@ -37,8 +48,8 @@ impl<F: Fn(u16) -> u64> Session<F> {
 
     /// Goes on where the path has changed.
     fn on<G: Fn(u16) -> u64>(self, curve: G) -> Session<G> {
-        let Session { tuner, second, limit, loss_ppm, noise, dice, targets, .. } = self;
-        Session { tuner, second, curve, limit, loss_ppm, noise, dice, targets }
+        let Session { tuner, second, limit, loss_ppm, is_full, noise, dice, targets, .. } = self;
+        Session { tuner, second, curve, limit, loss_ppm, is_full, noise, dice, targets }
     }
 
     fn run(&mut self, seconds: u64) -> u16 {
@@ -47,7 +58,7 @@ impl<F: Fn(u16) -> u64> Session<F> {
             let streams = self.tuner.target();
             let factor = 1_000 - self.noise + self.roll() % (2 * self.noise + 1);
             let goodput = Goodput::from_bps((self.curve)(streams) * 1_000 * factor);
-            let sample = Sample { goodput, streams, limit: self.limit, loss_ppm: self.loss_ppm };
+            let sample = Sample { goodput, streams, limit: self.limit, loss_ppm: self.loss_ppm, is_full: self.is_full };
             self.targets.push(self.tuner.sample(Duration::from_secs(self.second), &sample));
         }
         self.tuner.base
@@ -134,9 +145,10 @@ fn a_rate_that_climbs_is_waited_for() {
         let streams = session.tuner.target();
         let climbing = 10_u64.pow(6) << second.min(6_u64);
         let goodput = Goodput::from_bps(climbing * u64::from(streams));
-        session
-            .tuner
-            .sample(Duration::from_secs(second), &Sample { goodput, streams, limit: NetworkPath, loss_ppm: 0 });
+        session.tuner.sample(
+            Duration::from_secs(second),
+            &Sample { goodput, streams, limit: NetworkPath, loss_ppm: 0, is_full: false },
+        );
         assert!(second > 6 || session.tuner.base_rate.is_none(), "second {second}");
     }
     assert!(session.tuner.base >= 8);
@@ -174,6 +186,16 @@ fn bounds_hold() {
     assert_eq!(session.tuner.base, 5);
     let one = StreamTuner::new(Duration::ZERO, Bounds { min: 0, max: 0 }, &FAR);
     assert_eq!(one.target(), 1);
+}
+
+#[test]
+fn more_streams_are_not_tried_on_a_full_path_until_it_has_room() {
+    let mut session = Session::new(&FAR, knee(32));
+    session.is_full = true;
+    assert_eq!(session.run(200), 8);
+    assert!(session.targets.iter().all(|target| *target == 8), "{:?}", session.targets);
+    session.is_full = false;
+    assert_eq!(session.run(100), 32);
 }
 
 #[test]
@@ -226,7 +248,7 @@ proptest! {
         let mut tuner = StreamTuner::new(Duration::ZERO, bounds, &NEAR);
         for (i, (bps, streams, limit, loss_ppm)) in samples.into_iter().enumerate() {
             let streams = if streams < 30 { tuner.target() } else { streams };
-            let sample = Sample { goodput: Goodput::from_bps(bps), streams, limit: Limit::ALL[limit], loss_ppm };
+            let sample = Sample { goodput: Goodput::from_bps(bps), streams, limit: Limit::ALL[limit], loss_ppm, is_full: false };
             let target = tuner.sample(Duration::from_secs(i as u64), &sample);
             prop_assert!(target >= 2 && target <= max.max(2));
         }

@@ -333,6 +333,8 @@ impl Outlook {
             starved: self.load.starved,
             retransmits: self.sample.retransmits,
             rtt_us: self.sample.rtt_us,
+            min_rtt_us: self.sample.min_rtt_us,
+            loss_ppm: self.sample.loss_ppm(),
             cwnd_bytes: self.sample.cwnd_bytes,
             io: self.io,
             ..Telemetry::default()

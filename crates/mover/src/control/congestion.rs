@@ -88,9 +88,7 @@ impl Losses {
     }
 }
 
-/// Whether a round trip has met a queue, both in µs.
-#[must_use]
-pub fn has_queue(rtt_us: u64, min_rtt_us: u64) -> bool {
+fn has_queue(rtt_us: u64, min_rtt_us: u64) -> bool {
     rtt_us > min_rtt_us + (min_rtt_us / QUEUE_PART).max(QUEUE_LEAST_US)
 }
 
@@ -103,6 +101,16 @@ pub struct Second {
     pub rtt_us: u64,
     /// Least round trip, µs; the greatest number of 32 bits, or 0, if it is not known.
     pub min_rtt_us: u64,
+    /// Segments lost in this second, in a million.
+    pub loss_ppm: u32,
+}
+
+impl Second {
+    /// Whether the streams met a queue, as far as that is known.
+    #[must_use]
+    pub fn is_queued(&self) -> bool {
+        self.min_rtt_us > 0 && has_queue(self.rtt_us, self.min_rtt_us)
+    }
 }
 
 /// Losses that no queue explains and that are too few for another congestion control. CUBIC bears them, but not with few streams:
@@ -126,7 +134,7 @@ impl RareLosses {
         if seen.min_rtt_us == 0 || seen.min_rtt_us >= u64::from(u32::MAX) {
             return false;
         }
-        let queued = has_queue(seen.rtt_us, seen.min_rtt_us);
+        let queued = seen.is_queued();
         let was_queued = std::mem::replace(&mut self.queued, queued);
         match (queued || was_queued, lost) {
             (true, _) => self.seconds = 0,
@@ -175,7 +183,7 @@ mod tests {
     fn is_rare(seconds: &[(u64, u64)]) -> bool {
         let mut losses = RareLosses::default();
         seconds.iter().any(|&(retransmits, rtt_ms)| {
-            losses.second(Second { retransmits, rtt_us: 1000 * rtt_ms, min_rtt_us: 100_000 })
+            losses.second(Second { retransmits, rtt_us: 1000 * rtt_ms, min_rtt_us: 100_000, loss_ppm: 0 })
         })
     }
 
@@ -197,7 +205,12 @@ mod tests {
     fn where_the_least_round_trip_is_unknown_nothing_is_said() {
         for min_rtt_us in [0, u64::from(u32::MAX)] {
             let mut losses = RareLosses::default();
-            assert!((1..9).all(|retransmits| !losses.second(Second { retransmits, rtt_us: 100_000, min_rtt_us })));
+            assert!((1..9).all(|retransmits| !losses.second(Second {
+                retransmits,
+                rtt_us: 100_000,
+                min_rtt_us,
+                loss_ppm: 0
+            })));
         }
     }
 

@@ -6,11 +6,24 @@ use proto::seal::Protection;
 use units::{Bytes, Goodput};
 
 use super::Context;
-use super::streams::{Sample, Ways};
+use super::streams::Ways;
 use crate::control::attribution::Limit;
 use crate::control::congestion::{self, NearLosses, RareLosses};
 use crate::control::tuner::{self, Bounds, Start, StreamTuner};
 use crate::known_paths::{self, KnownPath};
+
+/// What a second moved, and over how many streams.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// Payload since the session's begin, bytes.
+    pub bytes: u64,
+    /// How long the second was.
+    pub span: Duration,
+    /// Streams that were open.
+    pub streams: u16,
+    /// Streams that are wanted.
+    pub wanted: u16,
+}
 
 /// Finds the number of streams, if that is to be found and this end opens them.
 pub struct Auto {
@@ -63,28 +76,26 @@ impl Auto {
         self.tuner.as_ref().map_or(otherwise, StreamTuner::target).max(1)
     }
 
-    /// What the path showed in a second that had this limit: a few losses without a queue want as many streams as many do.
-    pub fn path(&mut self, seen: congestion::Second, limit: Limit) {
+    /// Takes what a second moved and what the end that sends saw of the path; gives the number of streams to have, if it is another one
+    /// than is wanted now.
+    pub fn second(&mut self, moved: Moved, seen: congestion::Second, limit: Limit) -> Option<u16> {
+        let bytes = moved.bytes - self.bytes.min(moved.bytes);
+        self.bytes = moved.bytes;
+        // A few losses without a queue want as many streams as many do.
         if self.losses.second(seen) && limit.is_per_stream() {
             self.lossy();
         }
-    }
-
-    /// Takes the sample of a second; gives the number of streams to have, if it changes.
-    pub fn second(&mut self, bytes: u64, span: Duration, sample: &Sample, limit: Limit, wanted: u16) -> Option<u16> {
-        let moved = bytes - self.bytes.min(bytes);
-        self.bytes = bytes;
         let tuner = self.tuner.as_mut()?;
-        let goodput = Bytes::new(moved).checked_over(span).unwrap_or(Goodput::ZERO);
-        let loss_ppm = (sample.segments_lost * 1_000_000 / sample.segments.max(1)).min(1_000_000) as u32;
+        let loss_ppm = seen.loss_ppm;
         if !self.is_far && limit.is_per_stream() && self.near.second(loss_ppm) {
             let min = tuner::NEAR_LOSSY.clamp(self.bounds.min, self.bounds.max);
             tuner.set_bounds(self.begin.elapsed(), Bounds { min, ..self.bounds });
         }
-        let is_full = self.is_far && congestion::has_queue(sample.rtt_us, sample.min_rtt_us);
-        let seen = tuner::Sample { goodput, streams: sample.streams, limit, loss_ppm, is_full };
-        let target = tuner.sample(self.begin.elapsed(), &seen);
-        (target != wanted).then_some(target)
+        let goodput = Bytes::new(bytes).checked_over(moved.span).unwrap_or(Goodput::ZERO);
+        let is_full = self.is_far && seen.is_queued();
+        let sample = tuner::Sample { goodput, streams: moved.streams, limit, loss_ppm, is_full };
+        let target = tuner.sample(self.begin.elapsed(), &sample);
+        (target != moved.wanted).then_some(target)
     }
 
     /// The user named a number: nothing is to be found any more.

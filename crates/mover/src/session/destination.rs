@@ -480,7 +480,7 @@ impl Session {
         telemetry.deleted = self.end.tally.deleted;
         let receiving = self.receiving.as_mut().expect("receives until shutdown");
         let (bytes, streams) = (receiving.bytes(), receiving.streams.len());
-        let tuned = receiving.tune(span, &self.end.outlook, Limit::of_code(self.wire.peer.limit));
+        let tuned = receiving.tune(span, &self.end.outlook, &self.wire.peer);
         if let Some(n) = tuned {
             self.wire.link.send(Control::SetStreams(n)).await;
         }

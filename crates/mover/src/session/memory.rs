@@ -262,7 +262,7 @@ async fn receive_until(
                     wire.link.send(Control::Telemetry(telemetry)).await;
                     end.outlook.peer = wire.peer;
                     end.outlook.limit = crate::control::attribution::Limit::of_code(wire.peer.limit);
-                    if let Some(n) = receiving.tune(span, &end.outlook, end.outlook.limit) {
+                    if let Some(n) = receiving.tune(span, &end.outlook, &wire.peer) {
                         wire.link.send(Control::SetStreams(n)).await;
                     }
                     end.outlook.second().await;

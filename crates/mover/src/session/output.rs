@@ -269,7 +269,7 @@ impl Session {
         let telemetry = self.look(end);
         end.outlook.limit = Limit::of_code(self.wire.peer.limit);
         let (bytes, streams) = (self.receiving.bytes(), self.receiving.streams.len());
-        if let Some(n) = self.receiving.tune(span, &end.outlook, end.outlook.limit) {
+        if let Some(n) = self.receiving.tune(span, &end.outlook, &self.wire.peer) {
             self.wire.link.send(Control::SetStreams(n)).await;
         }
         if self.wire.link.has_room() {

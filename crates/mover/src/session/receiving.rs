@@ -10,7 +10,7 @@ use proto::control::Telemetry;
 use sys::poll::Waker;
 use tokio::sync::mpsc;
 
-use super::auto::Auto;
+use super::auto::{Auto, Moved};
 use super::streams::{Streams, Ways};
 use super::{Context, NEWS_MAX, SessionError, Wire};
 use crate::control::attribution::Limit;
@@ -152,18 +152,16 @@ impl Receiving {
         self.streams.wanted = n.max(1);
     }
 
-    /// The number of streams to have from now on, if it changes; the sender must hear of it.
-    pub fn tune(&mut self, span: Duration, outlook: &Outlook, limit: Limit) -> Option<u16> {
+    /// The number of streams to have from now on, if it changes; the sender, whose last telemetry this is, must hear of it.
+    pub fn tune(&mut self, span: Duration, outlook: &Outlook, sender: &Telemetry) -> Option<u16> {
         let bytes = self.bytes();
         if outlook.is_lossy() {
             self.auto.lossy();
         }
-        let Telemetry { retransmits, rtt_us, .. } = outlook.peer;
-        self.auto.path(congestion::Second { retransmits, rtt_us, min_rtt_us: outlook.sample.min_rtt_us }, limit);
-        let n = self
-            .auto
-            .second(bytes, span, &outlook.sample, limit, self.streams.wanted)
-            .filter(|_| self.streams.dials())?;
+        let Telemetry { retransmits, rtt_us, min_rtt_us, loss_ppm, .. } = *sender;
+        let seen = congestion::Second { retransmits, rtt_us, min_rtt_us, loss_ppm };
+        let moved = Moved { bytes, span, streams: outlook.sample.streams, wanted: self.streams.wanted };
+        let n = self.auto.second(moved, seen, Limit::of_code(sender.limit)).filter(|_| self.streams.dials())?;
         self.streams.wanted = n;
         Some(n)
     }

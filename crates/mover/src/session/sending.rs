@@ -11,7 +11,7 @@ use sys::socket::TcpInfo;
 use tokio::sync::mpsc;
 use units::Rate;
 
-use super::auto::Auto;
+use super::auto::{Auto, Moved};
 use super::streams::{Sample, Streams, Ways};
 use super::{Context, NEWS_MAX, SessionError, TICK, Wire};
 use crate::control::buffers::UNSENT_MAX;
@@ -440,11 +440,10 @@ impl Sending {
     /// One second is over: looks, and tunes the number of streams by what was seen.
     pub fn second(&mut self, peer: &Telemetry, disk_busy_us: u64, outlook: &mut Outlook) -> Telemetry {
         let (sample, span) = self.look(peer, disk_busy_us, outlook);
-        let Sample { retransmits, rtt_us, min_rtt_us, .. } = sample;
-        self.auto.path(congestion::Second { retransmits, rtt_us, min_rtt_us }, outlook.limit);
-        if self.streams.dials()
-            && let Some(n) = self.auto.second(self.bytes(), span, &sample, outlook.limit, self.streams.wanted)
-        {
+        let Sample { streams, retransmits, rtt_us, min_rtt_us, .. } = sample;
+        let seen = congestion::Second { retransmits, rtt_us, min_rtt_us, loss_ppm: sample.loss_ppm() };
+        let moved = Moved { bytes: self.bytes(), span, streams, wanted: self.streams.wanted };
+        if let Some(n) = self.auto.second(moved, seen, outlook.limit).filter(|_| self.streams.dials()) {
             tracing::debug!(streams = n, "number of streams");
             self.have_streams(n);
         }

@@ -153,6 +153,12 @@ impl Live {
 }
 
 impl Sample {
+    /// Segments lost in the interval, in a million of those sent.
+    #[must_use]
+    pub fn loss_ppm(&self) -> u32 {
+        (self.segments_lost.saturating_mul(1_000_000) / self.segments.max(1)).min(1_000_000) as u32
+    }
+
     /// Adds what a stream did between its last two looks.
     fn add(&mut self, live: &Live) {
         let (now, was) = (&live.info, &live.before);

@@ -144,6 +144,8 @@ fn telemetry() -> Telemetry {
         limit: 1,
         retransmits: 12,
         rtt_us: 100_000,
+        min_rtt_us: 99_000,
+        loss_ppm: 13,
         cwnd_bytes: 1 << 30,
         io: Some(StorageIo::IoUring),
     }

@@ -211,14 +211,21 @@ impl Link {
     /// What leaves now; to be called until it gives `None`. Nothing leaves before it is due; how much later it leaves is
     /// recorded as lateness.
     pub fn poll(&mut self, now: u64) -> Option<Output> {
+        self.poll_until(now, now)
+    }
+
+    /// The same of what was due by `until`, which is not later than `now`: who takes long to carry away what leaves, and would find a
+    /// segment or two more each time, comes back for all of them together.
+    pub fn poll_until(&mut self, now: u64, until: u64) -> Option<Output> {
         self.advance(now);
+        let until = until.min(self.now);
         if let Some(key) = self.forgotten.pop_front() {
             return Some(Output::Forget(key));
         }
-        let entry = self.pop_due()?;
+        let entry = self.pop_due(until)?;
         let (first, mut count) = (entry.first, entry.count);
-        while self.line.peek().is_some_and(|next| next.due <= self.now && continues(&entry, count, next)) {
-            count += self.pop_due().map_or(0, |next| next.count);
+        while self.line.peek().is_some_and(|next| next.due <= until && continues(&entry, count, next)) {
+            count += self.pop_due(until).map_or(0, |next| next.count);
         }
         let packet = self.packets.get(entry.slot);
         let (key, bytes) = (packet.key, packet.bytes(first, count));
@@ -367,8 +374,8 @@ impl Link {
         }
     }
 
-    fn pop_due(&mut self) -> Option<InFlight> {
-        let entry = self.line.pop_due(self.now)?;
+    fn pop_due(&mut self, until: u64) -> Option<InFlight> {
+        let entry = self.line.pop_due(until)?;
         self.counters.lateness.record_n(self.now - entry.due, u64::from(entry.count));
         Some(entry)
     }

@@ -71,6 +71,19 @@ fn a_super_packet_leaves_segment_by_segment() {
 }
 
 #[test]
+fn what_falls_due_while_a_step_is_carried_away_stays_for_the_next() {
+    let mut link = Link::new(&Direction { delay: Duration::from_millis(1), ..gigabit() }, 1);
+    link.handle_packet(0, 7, THREE);
+    let Some(Output::Departure(step)) = link.poll_until(1_029_120, 1_024_000) else { panic!("two are due") };
+    assert_eq!((step.first, step.count, step.last), (0, 2, false));
+    assert_eq!(link.poll_until(1_029_120, 1_024_000), None);
+    assert_eq!(link.counters(1_029_120).lateness.max(), 1_029_120 - 1_012_000, "as it left, not as the step began");
+    assert_eq!(link.poll_timeout(), Some(1_029_120));
+    let Some(Output::Departure(rest)) = link.poll_until(1_029_120, 2_000_000) else { panic!("one is due") };
+    assert_eq!((rest.first, rest.count, rest.last), (2, 1, true));
+}
+
+#[test]
 fn as_many_are_dropped_as_asked_for() {
     for direction in [gigabit(), Direction::default()] {
         let mut link = Link::new(&direction, 1);

@@ -102,7 +102,10 @@ pub(super) struct Lane {
     /// Stamps what ends a sleep, where the kernel can do that.
     first: Option<First>,
     pace: Pace,
-    /// Bytes that left since all that was due was out.
+    /// The step that is under way: what was due by then leaves in it. What falls due while it is carried away waits for the next one: a
+    /// packet takes as long to write as a segment or two take at 5 Gb/s, and each of those would leave as a packet of its own.
+    until: Option<u64>,
+    /// Bytes that left in it.
     step: u64,
     /// When the packets came that are about to be read.
     came: Came,
@@ -147,6 +150,7 @@ impl Lane {
             begin,
             first: first.ok(),
             pace: Pace::default(),
+            until: None,
             step: 0,
             came: Came::default(),
         })
@@ -193,7 +197,7 @@ impl Lane {
 
     /// Whether something is to be released now.
     fn is_time(&self) -> bool {
-        self.due.peek().is_some_and(|&Reverse((due, _))| self.pace.release(due) <= self.now())
+        self.until.is_some() || self.due.peek().is_some_and(|&Reverse((due, _))| self.pace.release(due) <= self.now())
     }
 
     /// Sleeps until something is to be released or comes, if nothing is there already.
@@ -221,10 +225,12 @@ impl Lane {
     fn release(&mut self) -> bool {
         for _ in 0..RELEASE_BATCH {
             let now = self.now();
-            let Some(&Reverse((due, n))) = self.due.peek().filter(|Reverse((due, _))| *due <= now) else {
+            let until = *self.until.get_or_insert(now);
+            let Some(&Reverse((due, n))) = self.due.peek().filter(|Reverse((due, _))| *due <= until) else {
                 if self.step > 0 {
-                    self.pace.released(now, std::mem::take(&mut self.step));
+                    self.pace.released(until, std::mem::take(&mut self.step));
                 }
+                self.until = None;
                 return false;
             };
             self.due.pop();
@@ -233,7 +239,7 @@ impl Lane {
                 continue;
             }
             self.scheduled[n] = None;
-            match self.halves[n].link.poll(now) {
+            match self.halves[n].link.poll_until(now, until) {
                 Some(Output::Departure(departure)) => {
                     match self.write(n, &departure) {
                         Ok(bytes) => self.step += bytes as u64,
@@ -317,8 +323,9 @@ impl Lane {
     /// Whether to go on.
     fn obey(&mut self, command: Command) -> bool {
         // A change, or an account, comes after what was due before it.
-        while self.release() {}
         let now = self.now();
+        self.until = Some(now);
+        while self.release() {}
         let n = match command {
             Command::Set(n, direction) => {
                 self.halves[n].link.set(now, &direction);

@@ -7,7 +7,7 @@
 //! | [`polite`] | how fast it may go and be in nobody's way | every 10 ms |
 //! | [`tuner`] | how many streams to use | once a second |
 //! | [`attribution`] | what limited the last second | once a second |
-//! | [`buffers`] | the size of a stream's send buffer | when a stream opens, when its path is known better |
+//! | [`buffers`] | the size of a stream's send buffer, how much of it may wait to be sent | when a stream opens; five times a second |
 //! | [`congestion`] | whether losses are the path's own, and another congestion control better | five times a second |
 //! | [`stall`] | which streams are on a dead path | five times a second |
 //! | [`tail`] | which streams hold up the end | five times a second |

@@ -10,7 +10,8 @@
 //! One sample comes each second. The first second after a change counts for nothing, then at least two
 //! count, twice as many when the verdict is close; while a rate still climbs (slow start on a long path)
 //! it waits. Only seconds in which the network, a window or a thread was the limit count
-//! ([`Limit::is_per_stream`]): where a disk or the set point limits, streams neither help nor harm.
+//! ([`Limit::is_per_stream`]): where a disk or the set point limits, streams neither help nor harm. On a far
+//! path where these streams have a queue ([`Sample::is_full`]) more are not tried.
 
 mod start;
 

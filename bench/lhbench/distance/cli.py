@@ -6,36 +6,21 @@ target is missed.
 
 import argparse
 import dataclasses
-import json
 import shutil
-import sys
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import longhaul, machine, over_twin
 from ..disk import FreshFileSystem, own_mounts
-from ..errors import ArmFailed, Unusable
+from ..errors import Unusable
 from ..peers import NAMES
 from ..settings import FULL, QUICK, Settings
 from ..units import GI, KI, MI
-from .capacity import capacity
-from .cells import FILE, FILES, MEMORY, hopeless, lacks, run_cell
-from .cut import cut
-from .held import held
-from .kept import goes_on, kept
+from .cells import FILE, FILES
+from .measured import ROWS, WHAT, Measured
 from .path import Cell
-from .report import as_json, markdown
-from .row import Table
-from .targets import targets
 
-# What is no cell of the grid, by the rows that it gives of a binary and a place to work.
-_ROWS = {
-    "capacity": capacity,
-    "rate": lambda binary, _: held(binary),
-    "cut": cut,
-}
-_WHAT = (*_ROWS, MEMORY, FILE, FILES)
 # What of the disk they get that copy: a source and an arrival of 2 GiB. The file system says that it may hold files with fs-verity, so that ext4
 # keeps their page cache in single pages: a kernel without preemption copies a folio of megabytes in one go, 2 to 3 ms in which no emulator runs.
 _ROOM_BYTES, _SINGLE_PAGES = 6 * GI, ("verity",)
@@ -82,54 +67,25 @@ def _run(options, binary):
     own_mounts()
     work.mkdir(parents=True, exist_ok=True)
     about = machine.describe(work, binary)
-    runs, tables = kept(out / "distance.json") if options.go_on else ([], {})
-    failure = None
-
-    def write():
-        # After every cell, so that a run cut short keeps what it has.
-        runs.sort(key=lambda run: (_WHAT.index(run.what), run.cell.rate_bps, run.cell.rtt_ms, run.cell.loss))
-        (out / "distance.md").write_text(markdown(runs, tables, about, settings))
-        (out / "distance.json").write_text(json.dumps(as_json(runs, tables, about, settings), indent=1) + "\n")
-
+    measured = Measured(choice, out, about)
+    if options.go_on:
+        measured.keep()
     with ExitStack() as stack:
         scratch = work
         if {FILE, FILES} & set(options.only):
             scratch = stack.enter_context(closing(FreshFileSystem(work, _ROOM_BYTES, _SINGLE_PAGES))).fresh("cells")
         for what in options.only:
-            if what in tables:
-                print(f"{what}: kept", file=sys.stderr)
-                continue
-            if what in _ROWS:
-                try:
-                    table = Table(about)
-                    for row in _ROWS[what](binary, work):
-                        table.rows.append(row)
-                        print(row.line, file=sys.stderr, flush=True)
-                    tables[what] = table
-                    write()
-                except (ArmFailed, OSError) as error:
-                    failure = f"{what} ended early: {error}"
-                    print(failure, file=sys.stderr)
-                continue
-            for cell in cells:
-                before = next((run for run in runs if (run.what, run.cell) == (what, cell)), None)
-                here = dataclasses.replace(choice, hopeless=hopeless(what, cell, runs))
-                if before and not lacks(before, here):
-                    print(f"({cell}) {what}: kept", file=sys.stderr)
-                    continue
-                same = before if before and goes_on(before, about) else None
-                run = run_cell(what, cell, here, scratch, out / "logs", about, same)
-                if before and run.failure:
-                    run = before
-                runs = [other for other in runs if other is not before] + [run]
-                write()
-    write()
+            if what in ROWS:
+                measured.table(what, work)
+            else:
+                for cell in cells:
+                    measured.cell(what, cell, scratch)
+    measured.write()
     shutil.rmtree(work, ignore_errors=True)
     print((out / "distance.md").read_text(), end="")
-    if failure or any(run.failure or any(arm.problems() for arm in run.arms) for run in runs):
+    if measured.has_failed():
         return 1
-    missed = any(target.verdict == "FAIL" for target in targets(runs)) or any(table.misses for table in tables.values())
-    return 3 if missed else 0
+    return 3 if measured.misses() else 0
 
 
 def _parser():
@@ -139,7 +95,7 @@ def _parser():
                     "`--rate` is held and how a copy survives cuts.",
         epilog="example: bench/distance --only memory --rtt 100 --loss 0,1e-4 --rate 1 --rounds 1 --duration 10",
     )
-    parser.add_argument("--only", type=_choice("part", _WHAT), default=_WHAT, metavar=",".join(_WHAT),
+    parser.add_argument("--only", type=_choice("part", WHAT), default=WHAT, metavar=",".join(WHAT),
                         help="memory to memory, one big file, many small files; the emulator's capacity, set points, cuts; default all")
     parser.add_argument("--rtt", type=_choice("round trip", _values("rtt_ms")), default=_values("rtt_ms"), metavar="MS",
                         help=f"of {_listed('rtt_ms')} ms; default all")

@@ -190,6 +190,7 @@ pub async fn receive(
     let queues = Queues { chunks: bounded(0).0, batches: bounded(0).0, backlog: None };
     let mut wire = Wire::of(&mut context);
     let mut receiving = Receiving::new(&mut context, pool, wakers, queues);
+    receiving.begin_test();
     let result = receive_until(&mut wire, &mut receiving, &mut context, &mut end, duration, interval, direction).await;
     let (bytes, parcels) = (receiving.bytes(), receiving.parcels());
     let telemetry = receiving.look(0, &mut end.outlook);

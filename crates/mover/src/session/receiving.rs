@@ -78,6 +78,11 @@ impl Receiving {
         Receiving { streams, events, shared, threads: Vec::new(), wakers, before: (0, 0), looked, auto }
     }
 
+    /// What is received are a test's data.
+    pub fn begin_test(&mut self) {
+        self.auto.begin_test();
+    }
+
     /// Takes a stream that was opened.
     ///
     /// # Errors

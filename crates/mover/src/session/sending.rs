@@ -97,6 +97,10 @@ impl Sending {
     pub fn new(context: &mut Context, pool: Pool, test: Option<TestData>) -> Sending {
         let (ready, queue) = bounded(pool.count());
         let (tell, events) = mpsc::channel(NEWS_MAX);
+        let mut auto = Auto::new(context);
+        if test.is_some() {
+            auto.begin_test();
+        }
         let shared = Arc::new(Shared {
             ready: queue,
             pool: pool.clone(),
@@ -109,7 +113,6 @@ impl Sending {
             finish: AtomicBool::new(false),
             only: AtomicU32::new(ANY),
         });
-        let auto = Auto::new(context);
         let ways = std::mem::replace(&mut context.ways, Ways::nowhere());
         let wanted = auto.first(context.settings.streams_max);
         let streams = Streams::new(ways, context.session, context.key.clone(), context.settings.clone(), wanted);

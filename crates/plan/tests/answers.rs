@@ -188,3 +188,11 @@ fn what_cannot_be_answered_is_told() {
         assert!(error.contains(says) && !error.contains('\n'), "{text}: {error}");
     }
 }
+
+#[test]
+fn what_is_no_question_stays_to_the_last_bit() {
+    let number = "6".to_owned() + &"9".repeat(125);
+    let file = format!(r#"{{"trap": {{"edges": [["S", "T", 1]], "src": "S", "dst": "T", "total": {number}}}}}"#);
+    let answered = answer(&file).unwrap();
+    assert_eq!(answer(&answered.to_string()).unwrap(), answered);
+}

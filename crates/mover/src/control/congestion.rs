@@ -45,12 +45,21 @@ pub struct Look {
 #[derive(Clone, Debug, Default)]
 pub struct Losses {
     looked: Option<Duration>,
-    /// Segments that each stream had sent again at the last look.
-    retransmits: HashMap<u16, u32>,
+    streams: HashMap<u16, Stream>,
     min_rtt: Duration,
+    /// When most streams last met a queue.
     queued: Option<Duration>,
     weight: u32,
     forgot: Duration,
+}
+
+/// What is known of a stream since the last look.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    /// Segments that it had sent again.
+    retransmits: u32,
+    /// When it last met a queue.
+    queued: Option<Duration>,
 }
 
 impl Losses {
@@ -68,25 +77,33 @@ impl Losses {
 
     /// Takes a look at all streams; whether the path is one that loses packets without being full.
     pub fn look(&mut self, now: Duration, looks: &[Look]) -> bool {
-        let rtt_us = looks.iter().map(|look| u64::from(look.rtt_us)).max().unwrap_or(0);
         let min_rtt_us = looks.iter().map(|look| u64::from(look.min_rtt_us)).min().unwrap_or(0);
         self.min_rtt = Duration::from_micros(min_rtt_us);
-        if has_queue(rtt_us, min_rtt_us) {
+        let is_queued = |look: &&Look| has_queue(u64::from(look.rtt_us), min_rtt_us);
+        // A stream that has just lost much has not measured for half a second, and still shows the queue of that time: it says
+        // something of its own losses, but nothing of those of all the others.
+        if 2 * looks.iter().filter(is_queued).count() > looks.len() {
             self.queued = Some(now);
         }
+        let had = std::mem::take(&mut self.streams);
+        let last = self.looked.replace(now).unwrap_or(now);
+        // The loss is of a round trip ago: a queue that was there at the last look counts however long ago that was.
+        let explains =
+            |queued: Option<Duration>| queued.is_some_and(|at| at >= last || now.saturating_sub(at) <= EXPLAINS);
         // Each stream that has met a loss slows down, once.
-        let had = |stream| self.retransmits.get(&stream).copied().unwrap_or(0);
-        let hit = looks.iter().filter(|look| look.retransmits > had(look.stream)).count() as u32;
-        self.retransmits = looks.iter().map(|look| (look.stream, look.retransmits)).collect();
-        let Some(last) = self.looked.replace(now) else { return false };
+        let mut hit = 0;
+        for look in looks {
+            let before = had.get(&look.stream).copied().unwrap_or_default();
+            let queued = if is_queued(&look) { Some(now) } else { before.queued };
+            hit += u32::from(look.retransmits > before.retransmits && !explains(queued));
+            self.streams.insert(look.stream, Stream { retransmits: look.retransmits, queued });
+        }
         let fewer = BEARING_STREAMS.div_ceil(looks.len().max(1) as u32);
         if now.saturating_sub(self.forgot) >= Duration::from_secs(1) * fewer.pow(2) {
             self.forgot = now;
             self.weight = self.weight.saturating_sub(BEARS);
         }
-        // The loss is of a round trip ago: a queue that was there at the last look counts however long ago that was.
-        let is_explained = self.queued.is_some_and(|at| at >= last || now.saturating_sub(at) <= EXPLAINS);
-        if self.min_rtt >= FAR_RTT && !is_explained {
+        if self.min_rtt >= FAR_RTT && !explains(self.queued) {
             self.weight = self.weight.saturating_add(hit);
         }
         self.weight >= ENOUGH
@@ -244,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_short_round_trip_is_looked_at_more_often_and_a_loss_is_seen_once() {
-        assert_eq!(verdict_after((0..5).map(|_| (3, 105)), 20_000, 50), Some(100));
+        assert_eq!(verdict_after((0..5).map(|_| (3, 105)), 20_000, 50), Some(50));
         for (rtt_ms, each_ms) in [(6, 50), (20, 50), (100, 100), (150, 150), (400, 200)] {
             let mut losses = Losses::default();
             assert!(losses.is_due(Duration::ZERO));
@@ -280,6 +297,37 @@ mod tests {
         assert!(!verdict((0..5000).map(|n| (u32::from(n % 25 == 0), 100)), 100_000), "one in 5 s");
         assert!(!verdict((0..5000).map(|n| (u32::from(n % 6 == 0), 100)), 100_000), "0.8 a second");
         assert!(!verdict((0..500).map(|_| (0, 100)), 100_000), "none");
+    }
+
+    #[test]
+    fn what_one_stream_still_shows_says_nothing_of_the_others() {
+        // Of eight streams over 20 ms one shows the queue of its slow start for ever, and three others lose something each 50 ms.
+        let losing = |own_ms: u32, others_ms: u32| {
+            let mut losses = Losses::default();
+            (0..20_u32).any(|n| {
+                let look = |stream| {
+                    let (rtt_ms, lost) =
+                        if stream == 0 { (own_ms, n) } else { (others_ms, if stream < 4 { n } else { 0 }) };
+                    Look { stream, retransmits: lost, rtt_us: 1000 * rtt_ms, min_rtt_us: 20_000 }
+                };
+                losses.look(Duration::from_millis(50) * n, &(0..8).map(look).collect::<Vec<_>>())
+            })
+        };
+        assert!(losing(60, 21));
+        assert!(!losing(21, 60), "most meet a queue: it drops");
+    }
+
+    #[test]
+    fn a_queue_on_one_of_two_paths_explains_the_losses_of_its_streams() {
+        let mut losses = Losses::default();
+        for n in 0..400_u32 {
+            // Three of eight streams go over a path that is full, and lose for that.
+            let look = |stream| {
+                let (rtt_us, retransmits) = if stream < 3 { (150_000, n) } else { (101_000, 0) };
+                Look { stream, retransmits, rtt_us, min_rtt_us: 100_000 }
+            };
+            assert!(!losses.look(Duration::from_millis(100) * n, &(0..8).map(look).collect::<Vec<_>>()));
+        }
     }
 
     #[test]

@@ -305,9 +305,10 @@ impl Sending {
         self.take_losses();
         if now.duration_since(self.watched_at) >= LOOK {
             self.watched_at = now;
-            given_up.extend(self.watch(now, wire.link.works(now)));
-            given_up.extend(self.hasten(is_last()));
-            self.hold_little();
+            let infos: Vec<_> = self.infos().collect();
+            given_up.extend(self.watch(now, &infos, wire.link.works(now)));
+            given_up.extend(self.hasten(&infos, is_last()));
+            self.hold_little(&infos);
         }
         self.pace(now);
         Ok(given_up)
@@ -346,11 +347,9 @@ impl Sending {
     }
 
     /// Gives up streams on dead paths while another path works, and spreads streams over addresses that are good again.
-    fn watch(&mut self, now: Instant, has_path: bool) -> Vec<u16> {
-        let looks: Vec<(u16, Look)> = self
-            .infos()
-            .map(|(id, info)| (id, Look { acked: info.bytes_acked, unacked: info.unacked, timeouts: info.retransmits }))
-            .collect();
+    fn watch(&mut self, now: Instant, infos: &[(u16, TcpInfo)], has_path: bool) -> Vec<u16> {
+        let look = |info: &TcpInfo| Look { acked: info.bytes_acked, unacked: info.unacked, timeouts: info.retransmits };
+        let looks: Vec<_> = infos.iter().map(|(id, info)| (*id, look(info))).collect();
         let stalled = self.watch.look(self.begin.elapsed(), &looks);
         let works = stalled.others_get_on || has_path;
         let given_up: Vec<u16> = stalled.streams.into_iter().filter(|id| self.streams.give_up(*id, works)).collect();
@@ -365,16 +364,16 @@ impl Sending {
     }
 
     /// Gives up streams that hold up the end.
-    fn hasten(&mut self, is_last: bool) -> Vec<u16> {
-        let look = |(id, live): (u16, &super::streams::Live)| {
-            let info = sys::socket::tcp_info(live.socket.as_fd()).ok()?;
-            let rtt = Duration::from_micros(u64::from(info.rtt_us));
+    fn hasten(&mut self, infos: &[(u16, TcpInfo)], is_last: bool) -> Vec<u16> {
+        let look = |(id, info): &(u16, TcpInfo)| {
+            let us = |us| Duration::from_micros(us);
+            let (rtt, busy, window_full) =
+                (us(u64::from(info.rtt_us)), us(info.busy_time_us), us(info.rwnd_limited_us));
             let (acked, delivery_rate) = (info.bytes_acked, info.delivery_rate);
-            let (busy, window_full) =
-                (Duration::from_micros(info.busy_time_us), Duration::from_micros(info.rwnd_limited_us));
-            Some((id, tail::Look { acked, taken: live.taken, delivery_rate, rtt, busy, window_full }))
+            let taken = self.streams.get(*id)?.taken;
+            Some((*id, tail::Look { acked, taken, delivery_rate, rtt, busy, window_full }))
         };
-        let looks: Vec<_> = self.streams.live().filter_map(look).collect();
+        let looks: Vec<_> = infos.iter().filter_map(look).collect();
         let set_point =
             self.paced.lock().expect("no panic under the lock").pacer.set_point().map(|rate| rate.bps() / 8);
         let mut slow = self.tail.look(self.begin.elapsed(), &looks, is_last, set_point);
@@ -392,17 +391,18 @@ impl Sending {
     }
 
     /// Has the sockets of a far path hold no more than they send soon; under a set point the pacer says how much.
-    fn hold_little(&self) {
+    fn hold_little(&self, infos: &[(u16, TcpInfo)]) {
         if self.paced.lock().expect("no panic under the lock").pacer.set_point().is_some() {
             return;
         }
-        for (_, live) in self.streams.live() {
-            if let Ok(info) = sys::socket::tcp_info(live.socket.as_fd()) {
-                tune::hold_what_is_sent_soon(live.socket.as_fd(), &info);
+        for (id, info) in infos {
+            if let Some(live) = self.streams.get(*id) {
+                tune::hold_what_is_sent_soon(live.socket.as_fd(), info);
             }
         }
     }
 
+    /// What the sockets of all streams say now.
     fn infos(&self) -> impl Iterator<Item = (u16, TcpInfo)> {
         self.streams.live().filter_map(|(id, live)| Some((id, sys::socket::tcp_info(live.socket.as_fd()).ok()?)))
     }
@@ -431,7 +431,7 @@ impl Sending {
     fn apply_pacing(&self) {
         let changes = self.paced.lock().expect("no panic under the lock").pacer.changes();
         for change in changes {
-            let Some((_, live)) = self.streams.live().find(|(id, _)| *id == change.stream) else { continue };
+            let Some(live) = self.streams.get(change.stream) else { continue };
             let rate = change.pacing_bytes_per_s.unwrap_or(u64::MAX);
             if let Err(error) = sys::socket::set_max_pacing_rate(live.socket.as_fd(), rate) {
                 tracing::debug!(%error, "setting the pacing rate");

@@ -384,6 +384,12 @@ impl Streams {
         self.live.is_empty()
     }
 
+    /// A stream, if it is open.
+    #[must_use]
+    pub fn get(&self, id: u16) -> Option<&Live> {
+        self.live.get(&id)
+    }
+
     /// The streams that are open.
     pub fn live(&self) -> impl Iterator<Item = (u16, &Live)> {
         self.live.iter().map(|(id, live)| (*id, live))

@@ -67,12 +67,14 @@ class Measured:
         self.write()
 
     def write(self):
+        """Writes `distance.md` and `distance.json` of what there is."""
         self.runs.sort(key=lambda run: (WHAT.index(run.what), run.cell.rate_bps, run.cell.rtt_ms, run.cell.loss))
         shown = (self.runs, self.tables, self._about, self._choice.settings)
         (self._out / "distance.md").write_text(markdown(*shown))
         (self._out / "distance.json").write_text(json.dumps(as_json(*shown), indent=1) + "\n")
 
     def has_failed(self):
+        """Whether something that was to be measured was not, or broke."""
         failed = any(run.failure or any(arm.problems() for arm in run.arms) for run in self.runs)
         return bool(self._failure) or failed
 

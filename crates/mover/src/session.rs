@@ -297,15 +297,13 @@ impl Wire {
         self.link.send(Control::Bye(bye)).await;
     }
 
-    /// What the other end still has to say, until its goodbye, or until it has said nothing for too long. Its
-    /// last numbers are kept.
-    pub async fn before_goodbye(&mut self) -> Option<Control> {
+    /// What the other end still has to say, its goodbye too; `None` when it has said nothing for too long, or cannot any more. Its last
+    /// numbers are kept.
+    pub async fn until_goodbye(&mut self) -> Option<Control> {
         loop {
             let message = tokio::time::timeout(CLOSE, self.link.recv()).await;
-            match self.hear(message.ok()?.ok()?).await {
-                Some(Control::Bye(_)) => return None,
-                Some(other) => return Some(other),
-                None => {}
+            if let Some(message) = self.hear(message.ok()?.ok()?).await {
+                return Some(message);
             }
         }
     }

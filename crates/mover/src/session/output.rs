@@ -317,9 +317,13 @@ impl Session {
         let telemetry = self.look(end);
         self.wire.say_goodbye(telemetry, result).await;
         if result.is_ok() {
-            while let Some(message) = self.wire.before_goodbye().await {
-                if let Control::Source(ToDestination::Digest { path, size, value }) = message {
-                    self.digest(&path, size, &value).await;
+            while let Some(message) = self.wire.until_goodbye().await {
+                match message {
+                    Control::Bye(_) => break,
+                    Control::Source(ToDestination::Digest { path, size, value }) => {
+                        self.digest(&path, size, &value).await
+                    }
+                    _ => {}
                 }
             }
         }

@@ -9,6 +9,8 @@
 //! | [`attribution`] | what limited the last second | once a second |
 //! | [`buffers`] | the size of a stream's send buffer, how much of it may wait to be sent | when a stream opens; five times a second |
 //! | [`congestion`] | whether losses are the path's own, and another congestion control better | five times a second |
+//! | [`bound`] | what streams of BBR may send together | each round trip |
+//! | [`turns`] | which stream of BBR begins again | each round trip |
 //! | [`stall`] | which streams are on a dead path | five times a second |
 //! | [`tail`] | which streams hold up the end | five times a second |
 //! | [`retry`] | whether and when to connect again | after a lost connection |
@@ -25,6 +27,7 @@
 //! decision everywhere.
 
 pub mod attribution;
+pub mod bound;
 pub mod buffers;
 pub mod congestion;
 pub mod pace;
@@ -33,3 +36,4 @@ pub mod retry;
 pub mod stall;
 pub mod tail;
 pub mod tuner;
+pub mod turns;

@@ -33,8 +33,9 @@ const ENOUGH: u32 = 5;
 pub struct Look {
     /// Its number.
     pub stream: u16,
-    /// Segments sent again since its begin.
-    pub retransmits: u32,
+    /// Segments lost since its begin: sent again, less what the other end says that it had already. That comes a round trip later,
+    /// so it also falls.
+    pub lost: u32,
     /// Smoothed round trip, µs.
     pub rtt_us: u32,
     /// Least round trip, µs; the greatest number if it is not known.
@@ -56,8 +57,8 @@ pub struct Losses {
 /// What is known of a stream since the last look.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
-    /// Segments that it had sent again.
-    retransmits: u32,
+    /// Segments that it had lost.
+    lost: u32,
     /// When it last met a queue.
     queued: Option<Duration>,
 }
@@ -90,13 +91,14 @@ impl Losses {
         // The loss is of a round trip ago: a queue that was there at the last look counts however long ago that was.
         let explains =
             |queued: Option<Duration>| queued.is_some_and(|at| at >= last || now.saturating_sub(at) <= EXPLAINS);
-        // Each stream that has met a loss slows down, once.
-        let mut hit = 0;
+        // Each stream that has met a loss slows down, once. What turns out to have been late only was none.
+        let (mut hit, mut late) = (0, 0);
         for look in looks {
             let before = had.get(&look.stream).copied().unwrap_or_default();
             let queued = if is_queued(&look) { Some(now) } else { before.queued };
-            hit += u32::from(look.retransmits > before.retransmits && !explains(queued));
-            self.streams.insert(look.stream, Stream { retransmits: look.retransmits, queued });
+            hit += u32::from(look.lost > before.lost && !explains(queued));
+            late += u32::from(look.lost < before.lost);
+            self.streams.insert(look.stream, Stream { lost: look.lost, queued });
         }
         let fewer = BEARING_STREAMS.div_ceil(looks.len().max(1) as u32);
         if now.saturating_sub(self.forgot) >= Duration::from_secs(1) * fewer.pow(2) {
@@ -106,11 +108,12 @@ impl Losses {
         if self.min_rtt >= FAR_RTT && !explains(self.queued) {
             self.weight = self.weight.saturating_add(hit);
         }
+        self.weight = self.weight.saturating_sub(late);
         self.weight >= ENOUGH
     }
 }
 
-fn has_queue(rtt_us: u64, min_rtt_us: u64) -> bool {
+pub(super) fn has_queue(rtt_us: u64, min_rtt_us: u64) -> bool {
     rtt_us > min_rtt_us + (min_rtt_us / QUEUE_PART).max(QUEUE_LEAST_US)
 }
 
@@ -247,7 +250,7 @@ mod tests {
         looks.zip(0..).find_map(|((hit, rtt_ms), n)| {
             retransmits[..hit as usize].iter_mut().for_each(|count| *count += 1);
             let rtt_us = rtt_ms * min_rtt_us / 100;
-            let look = |(stream, retransmits)| Look { stream, retransmits, rtt_us, min_rtt_us };
+            let look = |(stream, retransmits)| Look { stream, lost: retransmits, rtt_us, min_rtt_us };
             let looks: Vec<_> = (0..).zip(retransmits).map(look).collect();
             losses.look(Duration::from_millis(each_ms * n), &looks).then_some(each_ms * n)
         })
@@ -266,7 +269,7 @@ mod tests {
             let mut losses = Losses::default();
             assert!(losses.is_due(Duration::ZERO));
             let [rtt_us, min_rtt_us] = [1000 * rtt_ms; 2];
-            losses.look(Duration::ZERO, &[Look { stream: 0, retransmits: 0, rtt_us, min_rtt_us }]);
+            losses.look(Duration::ZERO, &[Look { stream: 0, lost: 0, rtt_us, min_rtt_us }]);
             assert!(!losses.is_due(Duration::from_millis(each_ms - 1)), "{rtt_ms} ms");
             assert!(losses.is_due(Duration::from_millis(each_ms)), "{rtt_ms} ms");
         }
@@ -308,7 +311,7 @@ mod tests {
                 let look = |stream| {
                     let (rtt_ms, lost) =
                         if stream == 0 { (own_ms, n) } else { (others_ms, if stream < 4 { n } else { 0 }) };
-                    Look { stream, retransmits: lost, rtt_us: 1000 * rtt_ms, min_rtt_us: 20_000 }
+                    Look { stream, lost, rtt_us: 1000 * rtt_ms, min_rtt_us: 20_000 }
                 };
                 losses.look(Duration::from_millis(50) * n, &(0..8).map(look).collect::<Vec<_>>())
             })
@@ -324,10 +327,27 @@ mod tests {
             // Three of eight streams go over a path that is full, and lose for that.
             let look = |stream| {
                 let (rtt_us, retransmits) = if stream < 3 { (150_000, n) } else { (101_000, 0) };
-                Look { stream, retransmits, rtt_us, min_rtt_us: 100_000 }
+                Look { stream, lost: retransmits, rtt_us, min_rtt_us: 100_000 }
             };
             assert!(!losses.look(Duration::from_millis(100) * n, &(0..8).map(look).collect::<Vec<_>>()));
         }
+    }
+
+    #[test]
+    fn what_was_late_was_not_lost() {
+        // Each look eight streams send something again, which the other end has had: it says so at the next look.
+        let is_lossy = |late: bool| {
+            let mut losses = Losses::default();
+            (0..400_u32).any(|n| {
+                let look = |stream: u16| {
+                    let lost = if late { u32::from((n + u32::from(stream)) % 2 == 0) } else { n };
+                    Look { stream, lost, rtt_us: 20_000, min_rtt_us: 20_000 }
+                };
+                losses.look(Duration::from_millis(50) * n, &(0..8).map(look).collect::<Vec<_>>())
+            })
+        };
+        assert!(is_lossy(false));
+        assert!(!is_lossy(true));
     }
 
     #[test]
@@ -336,9 +356,9 @@ mod tests {
         let is_lossy = |streams: u16| {
             let mut losses = Losses::default();
             (0..1000_u32).any(|n| {
-                let look = |stream| Look { stream, retransmits: n / 17, rtt_us: 100_000, min_rtt_us: 100_000 };
+                let look = |stream| Look { stream, lost: n / 17, rtt_us: 100_000, min_rtt_us: 100_000 };
                 let looks: Vec<_> =
-                    (0..streams).map(|s| if s == 0 { look(0) } else { Look { retransmits: 0, ..look(s) } }).collect();
+                    (0..streams).map(|s| if s == 0 { look(0) } else { Look { lost: 0, ..look(s) } }).collect();
                 losses.look(Duration::from_millis(100) * n, &looks)
             })
         };
@@ -354,7 +374,7 @@ mod tests {
     #[test]
     fn many_losses_of_one_stream_weigh_one_and_an_ended_stream_none() {
         let mut losses = Losses::default();
-        let look = |stream, retransmits| Look { stream, retransmits, rtt_us: 20_000, min_rtt_us: 20_000 };
+        let look = |stream, retransmits| Look { stream, lost: retransmits, rtt_us: 20_000, min_rtt_us: 20_000 };
         let with_others = |one| [one].into_iter().chain((2..10).map(|stream| look(stream, 0))).collect::<Vec<_>>();
         assert!(!losses.look(Duration::ZERO, &with_others(look(0, 9))));
         // The sum falls; then one loses a thousand at once, time and again, but less than all bear.

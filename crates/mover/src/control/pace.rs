@@ -36,7 +36,7 @@ mod gate;
 mod kernel;
 mod reading;
 mod second;
-mod share;
+pub(super) mod share;
 mod stream;
 
 #[cfg(test)]

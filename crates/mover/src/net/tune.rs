@@ -107,6 +107,15 @@ pub fn congestion(fd: BorrowedFd<'_>, choice: Choice<'_>, rtt: Duration) -> Cong
     }
 }
 
+/// Has a stream of BBR begin again: it forgets what rate it had and when it last saw the path without a queue. What it is paced to at most
+/// stays. A socket that is told what it has already does nothing, so it is told Reno between, which every kernel has and lets anybody have.
+pub fn begin_again(fd: BorrowedFd<'_>) {
+    let done = sys::socket::set_congestion(fd, "reno").and_then(|()| sys::socket::set_congestion(fd, "bbr"));
+    if let Err(error) = done {
+        tracing::debug!(%error, "beginning again with bbr");
+    }
+}
+
 /// Whether devices get the fair queueing qdisc, which paces for BBR.
 fn is_fq() -> bool {
     std::fs::read_to_string("/proc/sys/net/core/default_qdisc").is_ok_and(|name| name.trim() == "fq")

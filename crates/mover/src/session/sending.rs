@@ -1,21 +1,25 @@
 //! The sending half of a session's byte path: threads, streams, set point.
 
+mod lossy;
+
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
-use proto::control::{Congestion, Control, Telemetry};
+use proto::control::{Control, Telemetry};
 use sys::socket::TcpInfo;
 use tokio::sync::mpsc;
 use units::Rate;
+
+use lossy::LossyPath;
 
 use super::auto::{Auto, Moved};
 use super::streams::{Sample, Streams, Ways};
 use super::{Context, NEWS_MAX, SessionError, TICK, Wire};
 use crate::control::buffers::UNSENT_MAX;
-use crate::control::congestion::{self, Losses};
+use crate::control::congestion;
 use crate::control::pace::{Pacer, Reading};
 use crate::control::polite::{self, Polite};
 use crate::control::stall::{Look, Watch};
@@ -63,10 +67,7 @@ pub struct Sending {
     begin: Instant,
     /// Congestion control by name, if one was named.
     congestion: Option<String>,
-    losses: Losses,
-    is_lossy: bool,
-    /// What the streams were switched to, until it is told.
-    switched: Option<Congestion>,
+    lossy: LossyPath,
     before: Before,
     looked: Instant,
     auto: Auto,
@@ -144,9 +145,7 @@ impl Sending {
             watched_at: begin,
             begin,
             congestion: context.settings.congestion.clone(),
-            losses: Losses::default(),
-            is_lossy: false,
-            switched: None,
+            lossy: LossyPath::default(),
             before: Before::default(),
             looked: begin,
             auto,
@@ -168,7 +167,7 @@ impl Sending {
             let choice = match &self.congestion {
                 Some(name) => Choice::Named(name),
                 None if self.polite.is_some() => Choice::Polite,
-                None if self.is_lossy => Choice::Lossy,
+                None if self.lossy.is_lossy() => Choice::Lossy,
                 None => Choice::Usual,
             };
             tune::sender(fd, choice, rtt, self.asked, self.streams.wanted)
@@ -191,7 +190,7 @@ impl Sending {
 
     /// Tells of the congestion control if streams were switched; the answer is news for a far end that drives.
     pub async fn tell_congestion(&mut self, outlook: &mut Outlook) -> Option<Control> {
-        let now = self.switched.take()?;
+        let now = self.lossy.take_switched()?;
         let is_news = outlook.congestion(&now).await && !self.driver;
         is_news.then_some(Control::Congestion(now))
     }
@@ -305,7 +304,7 @@ impl Sending {
         self.take_losses();
         if now.duration_since(self.watched_at) >= LOOK {
             self.watched_at = now;
-            let infos: Vec<_> = self.infos().collect();
+            let infos: Vec<_> = self.streams.infos().collect();
             given_up.extend(self.watch(now, &infos, wire.link.works(now)));
             given_up.extend(self.hasten(&infos, is_last()));
             self.hold_little(&infos);
@@ -402,28 +401,10 @@ impl Sending {
         }
     }
 
-    /// What the sockets of all streams say now.
-    fn infos(&self) -> impl Iterator<Item = (u16, TcpInfo)> {
-        self.streams.live().filter_map(|(id, live)| Some((id, sys::socket::tcp_info(live.socket.as_fd()).ok()?)))
-    }
-
-    /// Switches all streams when the path turns out to be one that loses packets without being full.
+    /// Switches all streams when the path turns out to be one that loses packets without being full, and holds them together then.
     fn take_losses(&mut self) {
-        let now = self.begin.elapsed();
         let is_told = self.congestion.is_some() || self.polite.is_some();
-        if self.is_lossy || is_told || !self.losses.is_due(now) {
-            return;
-        }
-        let look = |(stream, info): (u16, TcpInfo)| {
-            let TcpInfo { total_retrans: retransmits, rtt_us, min_rtt_us, .. } = info;
-            congestion::Look { stream, retransmits, rtt_us, min_rtt_us }
-        };
-        let looks: Vec<_> = self.infos().map(look).collect();
-        if self.losses.look(now, &looks) {
-            self.is_lossy = true;
-            let rtt = self.losses.min_rtt();
-            let switch = |live: &super::streams::Live| tune::congestion(live.socket.as_fd(), Choice::Lossy, rtt);
-            self.switched = self.streams.live().map(|(_, live)| switch(live)).last();
+        if !is_told && self.lossy.look(self.begin.elapsed(), &self.streams, self.asked.is_some()) {
             self.auto.lossy();
         }
     }

@@ -395,6 +395,11 @@ impl Streams {
         self.live.iter().map(|(id, live)| (*id, live))
     }
 
+    /// What the sockets of all streams say now.
+    pub fn infos(&self) -> impl Iterator<Item = (u16, TcpInfo)> {
+        self.live().filter_map(|(id, live)| Some((id, sys::socket::tcp_info(live.socket.as_fd()).ok()?)))
+    }
+
     /// The newest streams above a number, to be ended.
     #[must_use]
     pub fn surplus(&self, keep: u16) -> Vec<u16> {

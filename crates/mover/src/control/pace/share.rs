@@ -2,7 +2,7 @@
 
 /// What a stream can use of the set point, in b/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Want {
+pub(in crate::control) enum Want {
     /// It has nothing to send.
     Nothing,
     /// That much, which is what it sends; it has no use for more.
@@ -25,7 +25,7 @@ impl Want {
 /// Max-min fair up to what each wants. What is left goes in equal parts to those that want more, else
 /// to those that have something to send, else to all. The parts add up to the total, less a bit per
 /// stream lost in rounding.
-pub(super) fn share(total_bps: u64, wants: &[Want]) -> Vec<u64> {
+pub(in crate::control) fn share(total_bps: u64, wants: &[Want]) -> Vec<u64> {
     let mut parts = vec![0; wants.len()];
     let mut by_want: Vec<usize> = (0..wants.len()).filter(|&i| wants[i] != Want::Nothing).collect();
     by_want.sort_by_key(|&i| wants[i].bps());

@@ -1,9 +1,10 @@
 //! A throughput test over a long path.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Twins;
-use crate::world::{events, under, wait_for};
+use crate::world::{Running, events, under, wait_for};
 
 /// Three round trips and more until a stream is open.
 const NETWORK: &str = r#"
@@ -20,24 +21,84 @@ const DURATION: &str = "1300ms";
 /// What an end that waits for the other one in vain waits at least.
 const IN_VAIN: Duration = Duration::from_secs(5);
 
+/// A twin of [`NETWORK`] with an agent on `b`; what is started ends with it.
+struct Far {
+    twins: Twins,
+    name: String,
+}
+
+impl Far {
+    /// None, with a message, where twins cannot be made.
+    fn new(topic: &str) -> Option<Far> {
+        let mut twins = Twins::new(topic)?;
+        let name = twins.name("far");
+        let network = twins.file("far.toml", NETWORK).display().to_string();
+        twins.done(&format!("up {network} --name {name}"));
+        twins.world.start_agent_under(&["ip", "netns", "exec", &format!("twin.{name}.b")], "[::]:4810");
+        Some(Far { twins, name })
+    }
+
+    /// Begins a test on `a`.
+    fn test(&self, options: &str) -> Running {
+        let mut command = self.twins.world.command("test throughput", &format!("--json {options}"));
+        command.arg("b:4810").args(["--fingerprint", self.twins.world.fingerprint()]);
+        let on_a = [env!("CARGO_BIN_EXE_longhaul"), "twin", "exec", "--twin", &self.name, "a", "--"];
+        self.twins.world.start(under(&on_a, &command))
+    }
+
+    /// What a program says on `a`.
+    fn on_a(&self, words: &str) -> String {
+        let mut words = words.split_whitespace();
+        let inside = ["netns", "exec", &format!("twin.{}.a", self.name)].map(str::to_owned);
+        let output = Command::new("ip").args(inside).args(words.by_ref()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+}
+
+fn intervals(test: &Running) -> Vec<serde_json::Value> {
+    events(&test.out()).into_iter().filter(|event| event["event"] == "interval").collect()
+}
+
 #[test]
 fn streams_that_are_opened_when_a_test_ends_do_not_hold_it_up() {
-    let Some(mut twins) = Twins::new("late-streams") else { return };
-    let name = twins.name("far");
-    let network = twins.file("far.toml", NETWORK).display().to_string();
-    twins.done(&format!("up {network} --name {name}"));
-    twins.world.start_agent_under(&["ip", "netns", "exec", &format!("twin.{name}.b")], "[::]:4810");
-    let mut command =
-        twins.world.command("test throughput", &format!("--json --reverse --streams 1 --duration {DURATION}"));
-    command.arg("b:4810").args(["--fingerprint", twins.world.fingerprint()]);
-    let on_a = [env!("CARGO_BIN_EXE_longhaul"), "twin", "exec", "--twin", &name, "a", "--"];
-    let test = twins.world.start(under(&on_a, &command));
+    let Some(far) = Far::new("late-streams") else { return };
+    let test = far.test(&format!("--reverse --streams 1 --duration {DURATION}"));
     let id = test.session();
-    wait_for("the line of the first second", || {
-        events(&test.out()).iter().any(|event| event["event"] == "interval").then_some(())
-    });
+    wait_for("the line of the first second", || (!intervals(&test).is_empty()).then_some(()));
     let asked = Instant::now();
-    twins.world.run(twins.world.command("session set", &format!("{id} --streams 4"))).expect_code(0);
+    let world = &far.twins.world;
+    world.run(world.command("session set", &format!("{id} --streams 4"))).expect_code(0);
     let summary = test.end().expect_code(0).summary();
     assert!(asked.elapsed() < IN_VAIN, "{:?} after the streams were asked for: {summary}", asked.elapsed());
+}
+
+/// The local port of the connection that has sent most, from `ss -Htni`: a line for the connection and one for what the kernel knows of it.
+fn busiest_port(sockets: &str) -> Option<u16> {
+    let lines: Vec<_> = sockets.lines().collect();
+    let sent = |line: &str| line.split("bytes_sent:").nth(1)?.split_whitespace().next()?.parse::<u64>().ok();
+    let both = lines.windows(2).filter_map(|two| Some((sent(two[1])?, two[0])));
+    let local = both.max_by_key(|&(sent, _)| sent)?.1.split_whitespace().nth(3)?;
+    local.rsplit(':').next()?.parse().ok()
+}
+
+#[test]
+fn a_stream_that_does_not_end_does_not_hold_up_a_test_and_its_numbers_are_of_its_end() {
+    let Some(far) = Far::new("no-end") else { return };
+    let test = far.test("--streams 3 --duration 5s");
+    wait_for("the line of the fourth second", || (intervals(&test).len() >= 4).then_some(()));
+    let port = busiest_port(&far.on_a("ss -Htni dport = :4810")).expect("a data stream");
+    // Nothing of this stream leaves the host any more.
+    for family in ["-4", "-6"] {
+        far.on_a(&format!("ip {family} rule add pref 1 ipproto tcp sport {port} blackhole"));
+    }
+    let cut = Instant::now();
+    let ended = test.end().expect_code(0);
+    // One second of the test is left; then each end waits 4 s, one after the other, and some round trips.
+    assert!(cut.elapsed() < Duration::from_secs(12), "{:?} after the stream was cut", cut.elapsed());
+    let summary = ended.summary();
+    let seconds = summary["seconds"].as_f64().unwrap();
+    assert!((4.5..6.5).contains(&seconds), "the time in which data were sent: {summary}");
+    // 300 ms and a queue as long are on their way when the test ends, and the start takes two seconds.
+    assert!(summary["bytes"].as_u64().unwrap() > 15_000_000, "{summary}");
 }

@@ -21,12 +21,14 @@ pub(super) struct LossyPath {
     bound: Bound,
     turns: Turns,
     is_lossy: bool,
+    /// And the kernel let the streams have BBR.
+    has_bbr: bool,
     /// What the streams were switched to, until it is told.
     switched: Option<Congestion>,
 }
 
 impl LossyPath {
-    /// Whether streams have gone over to BBR.
+    /// Whether streams have gone over to BBR, where they can.
     pub(super) fn is_lossy(&self) -> bool {
         self.is_lossy
     }
@@ -54,8 +56,11 @@ impl LossyPath {
             self.is_lossy = true;
             let rtt = self.losses.min_rtt();
             let switch = |socket: &std::net::TcpStream| tune::congestion(socket.as_fd(), Choice::Lossy, rtt);
-            self.bound.begin();
             self.switched = streams.live().map(|(_, live)| switch(&live.socket)).last();
+            self.has_bbr = self.switched.as_ref().is_some_and(|now| now.name.as_deref() == Some("bbr"));
+            if self.has_bbr {
+                self.bound.begin();
+            }
         }
         turns_out
     }
@@ -73,7 +78,7 @@ impl LossyPath {
                 tracing::debug!(%error, "setting the pacing rate");
             }
         }
-        if !self.is_lossy {
+        if !self.has_bbr {
             return;
         }
         if let Some(live) = self.turns.look(now, readings).and_then(|stream| streams.get(stream)) {

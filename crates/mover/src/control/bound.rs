@@ -110,17 +110,6 @@ enum Phase {
     },
 }
 
-/// What all streams did since the last look.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    /// More than half of them met a queue.
-    is_queued: bool,
-    /// They did not at the last look.
-    is_new_queue: bool,
-    /// More was lost over it than may be.
-    is_too_much: bool,
-}
-
 impl Bound {
     /// Whether it is time for a look.
     #[must_use]
@@ -167,15 +156,14 @@ impl Bound {
         let queued = readings.iter().filter(|r| has_queue(u64::from(r.rtt_us), min_rtt_us)).count();
         let is_queued = 2 * queued > readings.len();
         let is_too_much = is_queued && sent >= SEGMENTS_MIN && resent * 1000 > sent * LOSS_PER_MILLE;
-        let seen = Seen { is_queued, is_new_queue: is_queued && self.free_looks > 0, is_too_much };
         (self.free_looks, self.queued_looks) = match is_queued {
             true => (0, self.queued_looks.saturating_add(1)),
             false => (self.free_looks.saturating_add(1), 0),
         };
         self.was_full |= is_queued;
         let was_held = matches!(self.phase, Phase::Held { .. });
-        self.decide(seen);
-        tracing::trace!(phase = ?self.phase, ?seen, delivered = self.delivered.back(), sent, resent, "bound");
+        self.decide(is_too_much);
+        tracing::trace!(phase = ?self.phase, is_queued, is_too_much, delivered = self.delivered.back(), sent, resent, "bound");
         match self.phase {
             Phase::Held { rate, .. } => allot(rate, readings, &rates),
             Phase::Free if was_held => readings.iter().map(|r| (r.stream, None)).collect(),
@@ -188,7 +176,8 @@ impl Bound {
         self.delivered.iter().copied().max().unwrap_or(0)
     }
 
-    fn decide(&mut self, seen: Seen) {
+    /// Goes by what was counted in the last look; `is_too_much` was lost over a queue.
+    fn decide(&mut self, is_too_much: bool) {
         let most = self.most();
         let latest = self.delivered.back().copied().unwrap_or(0);
         let cut = Phase::Held {
@@ -199,25 +188,25 @@ impl Bound {
         };
         match &mut self.phase {
             Phase::Learn => {}
-            Phase::Free if seen.is_too_much => self.phase = cut,
+            Phase::Free if is_too_much => self.phase = cut,
             Phase::Free => {}
-            Phase::Startup if seen.is_queued => {
+            Phase::Startup if self.queued_looks > 0 => {
                 self.phase =
                     Phase::Held { rate: per_mille(most, FULL_PER_MILLE), growth_ppm: GROWTH_PPM, is_answered: false };
             }
             Phase::Startup => {}
-            Phase::Held { is_answered: false, .. } if seen.is_too_much => self.phase = cut,
+            Phase::Held { is_answered: false, .. } if is_too_much => self.phase = cut,
             Phase::Held { rate, growth_ppm, is_answered } => {
-                *is_answered &= seen.is_too_much;
+                *is_answered &= is_too_much;
                 *growth_ppm = match self.free_looks {
                     0..FREE_LOOKS => GROWTH_PPM,
                     _ => (2 * *growth_ppm).min(GROWTH_MAX_PPM),
                 };
                 *rate = rate.saturating_add(rate.saturating_mul(*growth_ppm) / MILLION);
-                if seen.is_new_queue {
+                if self.queued_looks == 1 {
                     *rate = (*rate).min(per_mille(most, FULL_PER_MILLE));
                 }
-                if self.queued_looks <= FULL_LOOKS && seen.is_queued && !*is_answered {
+                if (1..=FULL_LOOKS).contains(&self.queued_looks) && !*is_answered {
                     *rate = (*rate).max(per_mille(latest, FULL_PER_MILLE));
                 }
                 if *rate > per_mille(most, LIFTED_PER_MILLE) {

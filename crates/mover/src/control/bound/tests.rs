@@ -91,6 +91,12 @@ impl Model {
     }
 }
 
+/// A stream over a full queue, of whose segments so many in a thousand were lost in each of `n` round trips.
+fn over_a_queue(n: u32, lost: u32) -> Reading {
+    let (sent, resent, delivered) = (1000 * n, lost * n, (1000 - lost) * n);
+    Reading { sent, resent, delivered, mss_bytes: MSS, rtt_us: 200_000, min_rtt_us: 100_000, ..Reading::default() }
+}
+
 #[test]
 fn streams_that_fill_a_queue_are_held_to_what_the_path_carries() {
     for capacity in [12_500_000, 125_000_000, 1_250_000_000] {
@@ -146,15 +152,7 @@ fn nothing_is_said_before_the_begin_and_few_losses_hold_nobody() {
     let mut bound = Bound { phase: Phase::Free, ..Bound::default() };
     // One in a hundred, over a queue.
     for n in 0..50_u32 {
-        let reading = Reading {
-            sent: 1000 * n,
-            resent: 10 * n,
-            delivered: 990 * n,
-            mss_bytes: MSS,
-            rtt_us: 200_000,
-            min_rtt_us: 100_000,
-            ..Reading::default()
-        };
+        let reading = over_a_queue(n, 10);
         assert_eq!(bound.look(RTT * n, &[reading]), []);
     }
 }
@@ -192,15 +190,7 @@ fn a_loss_that_goes_on_is_answered_once() {
     let mut parts = Vec::new();
     // Others keep the queue full: a tenth is lost, whatever is sent.
     for n in 0..50_u32 {
-        let reading = Reading {
-            sent: 1000 * n,
-            resent: 100 * n,
-            delivered: 900 * n,
-            mss_bytes: MSS,
-            rtt_us: 200_000,
-            min_rtt_us: 100_000,
-            ..Reading::default()
-        };
+        let reading = over_a_queue(n, 100);
         parts.extend(bound.look(RTT * n, &[reading]).into_iter().filter_map(|(_, part)| part));
     }
     assert_eq!(parts.len(), 49);

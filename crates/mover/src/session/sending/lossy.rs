@@ -50,8 +50,8 @@ impl LossyPath {
             let readings: Vec<_> = infos.iter().map(|(stream, info)| bound_reading(*stream, info)).collect();
             self.hold(now, streams, &readings, has_set_point);
         }
-        let looks: Vec<_> = infos.iter().map(|(stream, info)| look(*stream, info)).collect();
-        let turns_out = losses_due && self.losses.look(now, &looks);
+        let looks = || infos.iter().map(|(stream, info)| look(*stream, info)).collect::<Vec<_>>();
+        let turns_out = losses_due && self.losses.look(now, &looks());
         if turns_out {
             self.is_lossy = true;
             let rtt = self.losses.min_rtt();

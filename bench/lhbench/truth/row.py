@@ -17,6 +17,8 @@ class Row:
     holds: bool
     late_p50_us: float = 0.0
     late_p99_us: float = 0.0
+    # Share of the packets later than LATE_NS where the start is not part of what is measured, but of the numbers above.
+    late_since: float | None = None
     # Why the run says nothing about the emulator: it was late, or the programs around it did not do their part.
     void: list = field(default_factory=list)
     # What must never be, whatever the machine is doing.
@@ -54,13 +56,18 @@ class Row:
                 self.broken.append(f"the delay line of {host}'s direction was full")
             if lost:
                 self.void.append(f"{lost} packets never reached the link from {host}")
-        if late_share(now, since) > LATE_SHARE:
+        share = late_share(now, since)
+        if since:
+            self.late_since = share
+        if share > LATE_SHARE:
             self.void.append("emulator late")
         return self
 
     @property
     def line(self):
         late = f"{self.late_p50_us:.1f} / {self.late_p99_us:.1f}"
+        if self.late_since is not None:
+            late += f"; after the start {self.late_since:.2%} above 1 ms"
         again = f" (run {self.times})" if self.times > 1 else ""
         return f"| {self.what} | {self.target} | {self.measured} | {late} | {self.verdict}{again} |"
 

@@ -614,7 +614,7 @@ pub struct Telemetry {
     pub retransmits: u64,
     /// Mean smoothed round trip, µs.
     pub rtt_us: u64,
-    /// Least round trip of all streams, µs; 0, or the greatest number of 32 bits, if it is not known.
+    /// Least round trip of a stream's path, mean over the streams, µs; 0, or the greatest number of 32 bits, if it is not known.
     pub min_rtt_us: u64,
     /// Segments lost in the last second, in a million of those sent.
     pub loss_ppm: u32,

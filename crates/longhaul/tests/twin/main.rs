@@ -14,6 +14,7 @@ mod life;
 mod refused;
 mod scenario;
 mod throughput;
+mod two_paths;
 
 use std::cell::Cell;
 use std::fs;
@@ -60,6 +61,14 @@ impl Twins {
     /// What all names of this test begin with.
     pub(crate) fn begin(&self) -> &str {
         &self.topic
+    }
+
+    /// What a program says on a host of a twin; words hold no spaces.
+    pub(crate) fn on(&self, twin: &str, host: &str, words: &str) -> String {
+        let inside = ["netns", "exec", &format!("twin.{twin}.{host}")];
+        let output = Command::new("ip").args(inside).args(words.split_whitespace()).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// `longhaul twin`, with words that hold no spaces.

@@ -1,6 +1,5 @@
 //! A throughput test over a long path.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::Twins;
@@ -48,10 +47,7 @@ impl Far {
 
     /// What a program says on `a`.
     fn on_a(&self, words: &str) -> String {
-        let inside = ["netns", "exec", &format!("twin.{}.a", self.name)];
-        let output = Command::new("ip").args(inside).args(words.split_whitespace()).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
+        self.twins.on(&self.name, "a", words)
     }
 }
 

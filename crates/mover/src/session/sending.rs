@@ -13,7 +13,7 @@ use sys::socket::TcpInfo;
 use tokio::sync::mpsc;
 use units::Rate;
 
-use lossy::LossyPath;
+use lossy::LossyPaths;
 
 use super::auto::{Auto, Moved};
 use super::streams::{Sample, Streams, Ways};
@@ -67,7 +67,7 @@ pub struct Sending {
     begin: Instant,
     /// Congestion control by name, if one was named.
     congestion: Option<String>,
-    lossy: LossyPath,
+    lossy: LossyPaths,
     before: Before,
     looked: Instant,
     auto: Auto,
@@ -145,7 +145,7 @@ impl Sending {
             watched_at: begin,
             begin,
             congestion: context.settings.congestion.clone(),
-            lossy: LossyPath::default(),
+            lossy: LossyPaths::default(),
             before: Before::default(),
             looked: begin,
             auto,
@@ -167,7 +167,7 @@ impl Sending {
             let choice = match &self.congestion {
                 Some(name) => Choice::Named(name),
                 None if self.polite.is_some() => Choice::Polite,
-                None if self.lossy.is_lossy() => Choice::Lossy,
+                None if self.lossy.is_lossy(self.streams.path_of(opened.id)) => Choice::Lossy,
                 None => Choice::Usual,
             };
             tune::sender(fd, choice, rtt, self.asked, self.streams.wanted)
@@ -401,7 +401,7 @@ impl Sending {
         }
     }
 
-    /// Switches all streams when the path turns out to be one that loses packets without being full, and holds them together then.
+    /// Switches all streams of a path that turns out to lose packets without being full, and holds them together then.
     fn take_losses(&mut self) {
         let is_told = self.congestion.is_some() || self.polite.is_some();
         if !is_told && self.lossy.look(self.begin.elapsed(), &self.streams, self.asked.is_some()) {

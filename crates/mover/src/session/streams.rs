@@ -1,7 +1,7 @@
 //! The data streams of a session: opened, counted, watched, replaced.
 
 use std::collections::BTreeMap;
-use std::net::TcpStream;
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +22,8 @@ use crate::way::Way;
 const PENDING_MAX: usize = 8;
 /// Attempts to open a stream while none is open, before the session gives up.
 const FAILURES_MAX: u32 = 6;
+/// Paths that are told apart; the streams of further ones count with the last.
+pub const PATHS_MAX: usize = 64;
 /// How long an attempt on an address may take that was dead a moment ago: a packet that is lost is sent again after a
 /// second, and one that is sent after the address has come back is answered.
 const TRIAL: Duration = Duration::from_millis(2500);
@@ -58,6 +60,13 @@ enum Source {
 /// What came of an attempt to open a stream, and over which address.
 type Attempt = (usize, Result<Opened, OpenError>);
 
+/// What tells the path of a stream from others: this end's way, or the addresses if the other end connected.
+#[derive(Debug, PartialEq, Eq)]
+enum Path {
+    Way(usize),
+    Between(Option<IpAddr>, Option<IpAddr>),
+}
+
 /// A stream that is open.
 pub struct Live {
     /// Its socket.
@@ -68,6 +77,8 @@ pub struct Live {
     pub info: TcpInfo,
     /// Which of the addresses it goes over, if this end connected.
     way: Option<usize>,
+    /// Which of the session's paths it goes over, less than [`PATHS_MAX`].
+    pub path: usize,
     /// Nothing comes back on it, or its path is left, and it is being given up.
     stalled: bool,
     /// It goes over a path that works and is to be left, as soon as there is a stream over another.
@@ -94,6 +105,8 @@ pub struct Streams {
     arrive: mpsc::Sender<Attempt>,
     arrivals: mpsc::Receiver<Attempt>,
     live: BTreeMap<u16, Live>,
+    /// Those that streams went over, by their places.
+    paths: Vec<Path>,
     pending: usize,
     /// Streams that this end wants open, if it connects.
     pub wanted: u16,
@@ -125,7 +138,7 @@ pub struct Sample {
     pub segments: u64,
     /// Mean smoothed round trip, µs.
     pub rtt_us: u64,
-    /// Least round trip, µs.
+    /// Least round trip of the path that a stream goes over, mean over the streams, µs.
     pub min_rtt_us: u64,
     /// Sum of congestion windows, bytes.
     pub cwnd_bytes: u64,
@@ -191,6 +204,7 @@ impl Streams {
             arrive,
             arrivals,
             live: BTreeMap::new(),
+            paths: Vec::new(),
             pending: 0,
             wanted,
             next_id: 0,
@@ -243,10 +257,24 @@ impl Streams {
 
     fn enter(&mut self, opened: Opened, way: Option<usize>) -> Opened {
         let info = sys::socket::tcp_info(opened.socket.as_fd()).unwrap_or_default();
-        let live =
-            Live { socket: opened.socket.clone(), before: info, info, way, stalled: false, leaving: false, taken: 0 };
+        let socket = opened.socket.clone();
+        let path = self.path(way, &socket);
+        let live = Live { socket, before: info, info, way, path, stalled: false, leaving: false, taken: 0 };
         self.live.insert(opened.id, live);
         opened
+    }
+
+    /// Place of the path that a socket goes over.
+    fn path(&mut self, way: Option<usize>, socket: &TcpStream) -> usize {
+        let ip = |address: std::io::Result<SocketAddr>| address.ok().map(|address| address.ip());
+        let path = way.map_or_else(|| Path::Between(ip(socket.local_addr()), ip(socket.peer_addr())), Path::Way);
+        if let Some(n) = self.paths.iter().position(|known| *known == path) {
+            return n;
+        }
+        if self.paths.len() < PATHS_MAX {
+            self.paths.push(path);
+        }
+        self.paths.len() - 1
     }
 
     /// Opens what is missing, if this end connects, and tries again what was dead.
@@ -395,6 +423,12 @@ impl Streams {
         self.live.iter().map(|(id, live)| (*id, live))
     }
 
+    /// Which of the session's paths a stream goes over; 0 if it is closed.
+    #[must_use]
+    pub fn path_of(&self, id: u16) -> usize {
+        self.get(id).map_or(0, |live| live.path)
+    }
+
     /// What the sockets of all streams say now.
     pub fn infos(&self) -> impl Iterator<Item = (u16, TcpInfo)> {
         self.live().filter_map(|(id, live)| Some((id, sys::socket::tcp_info(live.socket.as_fd()).ok()?)))
@@ -411,18 +445,20 @@ impl Streams {
     pub fn sample(&mut self) -> Sample {
         let ended = std::mem::take(&mut self.ended);
         let mut sample = Sample { streams: self.len(), lost: self.lost, retransmits: self.closed_retransmits, ..ended };
+        let mut least = vec![u32::MAX; self.paths.len()];
         for live in self.live.values_mut() {
             live.look();
             sample.add(live);
             let now = &live.info;
             sample.retransmits += u64::from(now.total_retrans);
             sample.rtt_us += u64::from(now.rtt_us);
-            let least = u64::from(now.min_rtt_us);
-            sample.min_rtt_us = if sample.min_rtt_us == 0 { least } else { sample.min_rtt_us.min(least) };
             sample.cwnd_bytes += u64::from(now.snd_cwnd) * u64::from(now.snd_mss);
+            least[live.path] = least[live.path].min(now.min_rtt_us);
         }
-        sample.rtt_us /= u64::from(sample.streams.max(1));
-        sample
+        // So that it compares with the mean of the round trips where paths differ in theirs.
+        let least = self.live.values().map(|live| u64::from(least[live.path])).sum::<u64>();
+        let streams = u64::from(sample.streams.max(1));
+        Sample { rtt_us: sample.rtt_us / streams, min_rtt_us: least / streams, ..sample }
     }
 
     /// Socket buffer memory of this end, bytes, by what the kernel was asked for or grew to.

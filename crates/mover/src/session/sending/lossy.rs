@@ -1,6 +1,8 @@
 //! A path that loses packets without being full: its streams go over to BBR, are held to what they deliver together, and begin again one
-//! after the other.
+//! after the other. Where a session goes over several paths, each is one for itself.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -12,79 +14,118 @@ use crate::control::congestion::{self, Losses};
 use crate::control::pace::Reading;
 use crate::control::turns::Turns;
 use crate::net::tune::{self, Choice};
-use crate::session::streams::Streams;
+use crate::session::streams::{Live, Streams};
 
-/// What is known of the path's losses, and what is done about them.
+/// What is known of the losses of a session's paths, and what is done about them.
 #[derive(Default)]
-pub(super) struct LossyPath {
+pub(super) struct LossyPaths {
+    /// By their places in the session; at most [`PATHS_MAX`](crate::session::streams::PATHS_MAX).
+    paths: BTreeMap<usize, LossyPath>,
+    /// What the streams of the latest were switched to, until it is told.
+    switched: Option<Congestion>,
+}
+
+/// The same of one path.
+#[derive(Default)]
+struct LossyPath {
     losses: Losses,
     bound: Bound,
     turns: Turns,
     is_lossy: bool,
     /// And the kernel let the streams have BBR.
     has_bbr: bool,
-    /// What the streams were switched to, until it is told.
-    switched: Option<Congestion>,
 }
 
-impl LossyPath {
-    /// Whether streams have gone over to BBR, where they can.
-    pub(super) fn is_lossy(&self) -> bool {
-        self.is_lossy
+/// A stream, by its number, and what its socket says.
+type Stream<'a> = (u16, &'a TcpStream, TcpInfo);
+
+impl LossyPaths {
+    /// Whether the streams of a path have gone over to BBR, where they can.
+    pub(super) fn is_lossy(&self, path: usize) -> bool {
+        self.paths.get(&path).is_some_and(|path| path.is_lossy)
     }
 
-    /// What the streams were switched to, once.
+    /// What streams were switched to, once.
     pub(super) fn take_switched(&mut self) -> Option<Congestion> {
         self.switched.take()
     }
 
-    /// Takes a look at the streams if it is time for one; whether the path has turned out to be lossy now. Streams that have a set point are
-    /// not held to anything else.
+    /// Takes a look at the streams of each path if it is time for one; whether a path has turned out to be lossy now. Streams that have a set
+    /// point are not held to anything else.
     pub(super) fn look(&mut self, now: Duration, streams: &Streams, has_set_point: bool) -> bool {
-        let (losses_due, bound_due) = (!self.is_lossy && self.losses.is_due(now), self.bound.is_due(now));
-        if !losses_due && !bound_due {
-            return false;
-        }
-        let infos: Vec<_> = streams.infos().collect();
-        if bound_due {
-            let readings: Vec<_> = infos.iter().map(|(stream, info)| bound_reading(*stream, info)).collect();
-            self.hold(now, streams, &readings, has_set_point);
-        }
-        let looks = || infos.iter().map(|(stream, info)| look(*stream, info)).collect::<Vec<_>>();
-        let turns_out = losses_due && self.losses.look(now, &looks());
-        if turns_out {
-            self.is_lossy = true;
-            let rtt = self.losses.min_rtt();
-            let switch = |socket: &std::net::TcpStream| tune::congestion(socket.as_fd(), Choice::Lossy, rtt);
-            self.switched = streams.live().map(|(_, live)| switch(&live.socket)).last();
-            self.has_bbr = self.switched.as_ref().is_some_and(|now| now.name.as_deref() == Some("bbr"));
-            if self.has_bbr {
-                self.bound.begin();
+        let live: BTreeSet<_> = streams.live().map(|(_, live)| live.path).collect();
+        let mut turns_out = false;
+        for n in live {
+            let path = self.paths.entry(n).or_default();
+            if !path.is_due(now) {
+                continue;
+            }
+            let of_path: Vec<_> = streams.live().filter(|(_, live)| live.path == n).filter_map(read).collect();
+            if let Some(switched) = path.look(now, &of_path, has_set_point) {
+                self.switched = Some(switched);
+                turns_out = true;
             }
         }
         turns_out
     }
+}
+
+impl LossyPath {
+    fn losses_are_due(&self, now: Duration) -> bool {
+        !self.is_lossy && self.losses.is_due(now)
+    }
+
+    fn is_due(&self, now: Duration) -> bool {
+        self.losses_are_due(now) || self.bound.is_due(now)
+    }
+
+    /// Takes a look at its streams; gives what they were switched to if it has turned out to be lossy now.
+    fn look(&mut self, now: Duration, streams: &[Stream<'_>], has_set_point: bool) -> Option<Congestion> {
+        let losses_due = self.losses_are_due(now);
+        if self.bound.is_due(now) {
+            self.hold(now, streams, has_set_point);
+        }
+        let looks = || streams.iter().map(|(id, _, info)| look(*id, info)).collect::<Vec<_>>();
+        if !losses_due || !self.losses.look(now, &looks()) {
+            return None;
+        }
+        self.is_lossy = true;
+        let rtt = self.losses.min_rtt();
+        let switch = |(_, socket, _): &Stream<'_>| tune::congestion(socket.as_fd(), Choice::Lossy, rtt);
+        let switched = streams.iter().map(switch).last()?;
+        self.has_bbr = switched.name.as_deref() == Some("bbr");
+        if self.has_bbr {
+            self.bound.begin();
+        }
+        Some(switched)
+    }
 
     /// Holds the streams together, and gives one its turn.
-    fn hold(&mut self, now: Duration, streams: &Streams, readings: &[bound::Reading], has_set_point: bool) {
+    fn hold(&mut self, now: Duration, streams: &[Stream<'_>], has_set_point: bool) {
         if has_set_point {
             // What it held the streams to is no more.
             self.bound.free();
         }
-        let parts = self.bound.look(now, readings);
-        for (stream, rate) in parts.into_iter().filter(|_| !has_set_point) {
-            let Some(live) = streams.get(stream) else { continue };
-            if let Err(error) = sys::socket::set_max_pacing_rate(live.socket.as_fd(), rate.unwrap_or(u64::MAX)) {
+        let readings: Vec<_> = streams.iter().map(|(id, _, info)| bound_reading(*id, info)).collect();
+        let socket = |id: u16| streams.iter().find(|stream| stream.0 == id).map(|stream| stream.1.as_fd());
+        let parts = self.bound.look(now, &readings);
+        for (id, rate) in parts.into_iter().filter(|_| !has_set_point) {
+            let Some(socket) = socket(id) else { continue };
+            if let Err(error) = sys::socket::set_max_pacing_rate(socket, rate.unwrap_or(u64::MAX)) {
                 tracing::debug!(%error, "setting the pacing rate");
             }
         }
         if !self.has_bbr {
             return;
         }
-        if let Some(live) = self.turns.look(now, readings).and_then(|stream| streams.get(stream)) {
-            tune::begin_again(live.socket.as_fd());
+        if let Some(socket) = self.turns.look(now, &readings).and_then(socket) {
+            tune::begin_again(socket);
         }
     }
+}
+
+fn read((id, live): (u16, &Live)) -> Option<Stream<'_>> {
+    Some((id, &live.socket, sys::socket::tcp_info(live.socket.as_fd()).ok()?))
 }
 
 /// What a stream shows of losses.

@@ -81,7 +81,7 @@ class LonghaulCopy(_Longhaul):
             report = json.loads(self._report.read_text())
         except (OSError, ValueError) as error:
             raise ArmFailed(f"no report: {error}") from error
-        return job.dataset.total_bytes, seconds, {"report": report}
+        return job.dataset.total_bytes, seconds, {"report": report, **_said(report)}
 
 
 class LonghaulThroughput(_Longhaul):
@@ -113,7 +113,7 @@ class LonghaulThroughput(_Longhaul):
     def result(self, job, seconds):
         summary = _summary(self.bench.source.log_text(self.client_log()))
         took_s = float(summary.get("seconds", job.duration_s))
-        return int(float(summary["rate_bps"]) * took_s / 8), took_s, {"summary": summary}
+        return int(float(summary["rate_bps"]) * took_s / 8), took_s, {"summary": summary, **_said(summary)}
 
 
 class LonghaulChoosing(LonghaulThroughput):
@@ -136,6 +136,14 @@ def _ready(path):
     except (OSError, ValueError):
         return None
     return record if {"address", "token", "fingerprint"} <= record.keys() else None
+
+
+# Of a summary, what explains a run that is unlike the others.
+_SAID = ("streams", "streams_lost", "congestion", "limited_by", "retransmits")
+
+
+def _said(summary):
+    return {key: summary[key] for key in _SAID if key in summary}
 
 
 def _summary(text):

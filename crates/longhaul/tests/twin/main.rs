@@ -71,6 +71,16 @@ impl Twins {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Whether the kernel has bbr; false, with a message, where it has not.
+    pub(crate) fn has_bbr(&self, twin: &str) -> bool {
+        let available = self.on(twin, "a", "cat /proc/sys/net/ipv4/tcp_available_congestion_control");
+        let has_bbr = available.split_whitespace().any(|name| name == "bbr");
+        if !has_bbr {
+            eprintln!("skipped: the kernel has no bbr (try: modprobe tcp_bbr)");
+        }
+        has_bbr
+    }
+
     /// `longhaul twin`, with words that hold no spaces.
     pub(crate) fn command(&self, words: &str) -> Command {
         self.begun.set(true);

@@ -15,12 +15,25 @@ ends = ["a", "b"]
 rate = "100 Mb/s"
 delay = "150 ms"
 "#;
+/// One packet of a thousand is lost on both ways.
+const LOSSY: &str = r#"
+name = "far"
+hosts = ["a", "b"]
+[[link]]
+name = "ab"
+ends = ["a", "b"]
+rate = "100 Mb/s"
+delay = "40 ms"
+loss = 1e-3
+"#;
+/// Streams that a session over a far path that loses packets has, which are all that it may have by itself.
+const STREAMS_LOSSY: u64 = 16;
 /// The streams of the other end, which are opened after a second, arrive when it has ended.
 const DURATION: &str = "1300ms";
 /// What an end that waits for the other one in vain waits at least.
 const IN_VAIN: Duration = Duration::from_secs(5);
 
-/// A twin of [`NETWORK`] with an agent on `b`; what is started ends with it.
+/// A twin with an agent on `b`; what is started ends with it.
 struct Far {
     twins: Twins,
     name: String,
@@ -28,10 +41,10 @@ struct Far {
 
 impl Far {
     /// None, with a message, where twins cannot be made.
-    fn new(topic: &str) -> Option<Far> {
+    fn new(topic: &str, network: &str) -> Option<Far> {
         let mut twins = Twins::new(topic)?;
         let name = twins.name("far");
-        let network = twins.file("far.toml", NETWORK).display().to_string();
+        let network = twins.file("far.toml", network).display().to_string();
         twins.done(&format!("up {network} --name {name}"));
         twins.world.start_agent_under(&["ip", "netns", "exec", &format!("twin.{name}.b")], "[::]:4810");
         Some(Far { twins, name })
@@ -57,7 +70,7 @@ fn intervals(test: &Running) -> Vec<serde_json::Value> {
 
 #[test]
 fn streams_that_are_opened_when_a_test_ends_do_not_hold_it_up() {
-    let Some(far) = Far::new("late-streams") else { return };
+    let Some(far) = Far::new("late-streams", NETWORK) else { return };
     let test = far.test(&format!("--reverse --streams 1 --duration {DURATION}"));
     let id = test.session();
     wait_for("the line of the first second", || (!intervals(&test).is_empty()).then_some(()));
@@ -79,7 +92,7 @@ fn busiest_port(sockets: &str) -> Option<u16> {
 
 #[test]
 fn a_stream_that_does_not_end_does_not_hold_up_a_test_and_its_numbers_are_of_its_end() {
-    let Some(far) = Far::new("no-end") else { return };
+    let Some(far) = Far::new("no-end", NETWORK) else { return };
     let test = far.test("--streams 3 --duration 5s");
     wait_for("the line of the fourth second", || (intervals(&test).len() >= 4).then_some(()));
     let port = busiest_port(&far.on_a("ss -Htni dport = :4810")).expect("a data stream");
@@ -98,4 +111,17 @@ fn a_stream_that_does_not_end_does_not_hold_up_a_test_and_its_numbers_are_of_its
     assert!((4.5..6.5).contains(&seconds), "the time in which data were sent: {summary}");
     // 300 ms and a queue as long are on their way when the test ends, and the start takes two seconds.
     assert!(summary["bytes"].as_u64().unwrap() > 15_000_000, "{summary}");
+}
+
+#[test]
+fn an_end_that_receives_and_decides_goes_by_the_losses_of_the_end_that_sends() {
+    let Some(far) = Far::new("told", LOSSY) else { return };
+    if !far.twins.has_bbr(&far.name) {
+        return;
+    }
+    let test = far.test("--reverse --duration 30s");
+    wait_for("all streams", || intervals(&test).iter().any(|second| second["streams"] == STREAMS_LOSSY).then_some(()));
+    let on_b = far.twins.on(&far.name, "b", "ss -Htni sport = :4810");
+    let (all, bbr) = (on_b.matches("bytes_sent:").count(), on_b.matches(" bbr ").count());
+    assert!(bbr as u64 >= STREAMS_LOSSY && all <= bbr + 1, "all but the control connection: {on_b}");
 }

@@ -53,9 +53,8 @@ fn streams_over_the_path_that_loses_packets_go_over_to_bbr_and_the_others_do_not
     twins.done(&format!("up {network} --name {name}"));
     twins.world.start_agent_under(&["ip", "netns", "exec", &format!("twin.{name}.b")], "[::]:4810");
     let on_a = |words: &str| twins.on(&name, "a", words);
-    let available = on_a("cat /proc/sys/net/ipv4/tcp_available_congestion_control");
-    if !available.split_whitespace().any(|name| name == "bbr") {
-        return eprintln!("skipped: the kernel has no bbr (try: modprobe tcp_bbr)");
+    if !twins.has_bbr(&name) {
+        return;
     }
     let known = |path: &str| twins.done(&format!("exec --twin {name} a -- getent hosts b.{path}"));
     let address = |path: &str| known(path).split_whitespace().next().unwrap().to_owned();

@@ -26,8 +26,13 @@ use super::pace::share::{Want, share};
 const LOOK: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_millis(500);
 /// More lost than this is too much (`LossThresh` of BBRv3).
 const LOSS_PER_MILLE: u64 = 20;
-/// Of fewer segments nothing is said.
+/// Of fewer segments sent between two looks nothing is said: streams that wait for the other end, or for data, show neither what the path
+/// carries nor, with acknowledgements that wait for a second packet, whether it has a queue.
 const SEGMENTS_MIN: u64 = 200;
+/// So many between two looks are sent under every bound, or it could not be seen any more that it is too low.
+const SEGMENTS_HELD: u64 = 2 * SEGMENTS_MIN;
+/// At once no more is taken off than down to so much of the most that was delivered at the last looks: one look may have met something else.
+const CUT_PER_MILLE: u64 = 500;
 /// Of what is delivered over a queue that drops, the streams are held to so much: it becomes half as long in ten round trips, and holds what
 /// the path is to carry while a stream stops.
 const HELD_PER_MILLE: u64 = 950;
@@ -43,7 +48,7 @@ const FULL_PER_MILLE: u64 = 1_020;
 const FULL_LOOKS: u32 = 3;
 /// A bound that is so far above what is delivered holds nobody.
 const LIFTED_PER_MILLE: u64 = 2_000;
-/// Looks of which the most that was delivered counts: more than a stream stops for.
+/// Looks of which the most that was delivered counts, if something is said of them: more than a stream stops for.
 const LOOKS_KEPT: usize = 30;
 const MILLION: u64 = 1_000_000;
 
@@ -81,6 +86,8 @@ pub struct Bound {
     streams: BTreeMap<u16, Reading>,
     min_rtt: Duration,
     phase: Phase,
+    /// What is sent under every bound, payload a second.
+    least: u64,
     /// What was delivered at the last looks, payload a second; the latest comes last.
     delivered: VecDeque<u64>,
     /// Looks in a row without a queue,
@@ -114,15 +121,19 @@ impl Bound {
     /// Whether it is time for a look.
     #[must_use]
     pub fn is_due(&self, now: Duration) -> bool {
-        let each = self.min_rtt.clamp(*LOOK.start(), *LOOK.end());
-        self.looked.is_none_or(|at| now.saturating_sub(at) >= each)
+        self.looked.is_none_or(|at| now.saturating_sub(at) >= self.each())
+    }
+
+    /// Time between two looks.
+    fn each(&self) -> Duration {
+        self.min_rtt.clamp(*LOOK.start(), *LOOK.end())
     }
 
     /// The streams have gone over to BBR.
     pub fn begin(&mut self) {
         let rate = per_mille(self.most(), FULL_PER_MILLE);
         self.phase = match self.was_full {
-            true => Phase::Held { rate, growth_ppm: GROWTH_PPM, is_answered: false },
+            true => Phase::Held { rate: rate.max(self.least), growth_ppm: GROWTH_PPM, is_answered: false },
             false => Phase::Startup,
         };
     }
@@ -149,13 +160,18 @@ impl Bound {
             let bytes = u64::from(reading.delivered.wrapping_sub(was.delivered)) * u64::from(reading.mss_bytes);
             rates.push(bytes.saturating_mul(MILLION) / (since.as_micros() as u64).max(1));
         }
+        if sent < SEGMENTS_MIN {
+            return Vec::new();
+        }
+        let mss = readings.iter().map(|r| u64::from(r.mss_bytes)).max().unwrap_or(0);
+        self.least = SEGMENTS_HELD * mss * MILLION / (self.each().as_micros() as u64);
         self.delivered.push_back(rates.iter().sum());
         if self.delivered.len() > LOOKS_KEPT {
             self.delivered.pop_front();
         }
         let queued = readings.iter().filter(|r| has_queue(u64::from(r.rtt_us), min_rtt_us)).count();
         let is_queued = 2 * queued > readings.len();
-        let is_too_much = is_queued && sent >= SEGMENTS_MIN && resent * 1000 > sent * LOSS_PER_MILLE;
+        let is_too_much = is_queued && resent * 1000 > sent * LOSS_PER_MILLE;
         (self.free_looks, self.queued_looks) = match is_queued {
             true => (0, self.queued_looks.saturating_add(1)),
             false => (self.free_looks.saturating_add(1), 0),
@@ -180,19 +196,20 @@ impl Bound {
     fn decide(&mut self, is_too_much: bool) {
         let most = self.most();
         let latest = self.delivered.back().copied().unwrap_or(0);
+        let (held, lowest) = (per_mille(latest, HELD_PER_MILLE), per_mille(most, CUT_PER_MILLE).max(self.least));
         let cut = Phase::Held {
-            rate: per_mille(latest, HELD_PER_MILLE),
+            rate: held.max(lowest),
             growth_ppm: GROWTH_PPM,
-            // What is still lost at the next looks was under way, or is due to others.
-            is_answered: true,
+            // What is still lost at the next looks was under way, or is due to others, unless there is more to take off.
+            is_answered: held >= lowest,
         };
         match &mut self.phase {
             Phase::Learn => {}
             Phase::Free if is_too_much => self.phase = cut,
             Phase::Free => {}
             Phase::Startup if self.queued_looks > 0 => {
-                self.phase =
-                    Phase::Held { rate: per_mille(most, FULL_PER_MILLE), growth_ppm: GROWTH_PPM, is_answered: false };
+                let rate = per_mille(most, FULL_PER_MILLE).max(self.least);
+                self.phase = Phase::Held { rate, growth_ppm: GROWTH_PPM, is_answered: false };
             }
             Phase::Startup => {}
             Phase::Held { is_answered: false, .. } if is_too_much => self.phase = cut,
@@ -209,6 +226,7 @@ impl Bound {
                 if (1..=FULL_LOOKS).contains(&self.queued_looks) && !*is_answered {
                     *rate = (*rate).max(per_mille(latest, FULL_PER_MILLE));
                 }
+                *rate = (*rate).max(self.least);
                 if *rate > per_mille(most, LIFTED_PER_MILLE) {
                     self.phase = Phase::Free;
                 }

@@ -81,7 +81,7 @@ class LonghaulCopy(_Longhaul):
             report = json.loads(self._report.read_text())
         except (OSError, ValueError) as error:
             raise ArmFailed(f"no report: {error}") from error
-        return job.dataset.total_bytes, seconds, {"report": report, **_said(report)}
+        return job.dataset.total_bytes, seconds, {"report": report, **_said(report.get("summary", {}))}
 
 
 class LonghaulThroughput(_Longhaul):

@@ -13,6 +13,9 @@
 //!     └────────── twice what is delivered ─────────┘
 //! ```
 //!
+//! One look may have met something else than a full path, such as the other end standing still: it takes off no more than half of the most
+//! that was delivered, and in the next one there may be more. A look with hardly any packets says nothing.
+//!
 //! It is no giving way: what others take of a queue that they share is no loss of these streams, and a loss that goes on is answered once.
 
 use std::collections::{BTreeMap, VecDeque};

@@ -33,6 +33,10 @@ const NAP_AFTER: u64 = 10_000_000;
 /// How long a nap is: what comes meanwhile waits in the device.
 const NAP: Duration = Duration::from_micros(50);
 
+/// A packet is taken to have come so long before it was found, at most. Longer ago some of what is found may have come, where somebody else ran
+/// meanwhile; but not all of it, and what came just now would leave before its time: round trips shorter than the path, which TCP
+/// remembers for minutes. So all of it leaves late, and that is counted.
+const FOUND_MAX: u64 = WAKE_MAX;
 /// A look that is over so soon was no sleep: something was there already.
 const AT_ONCE: u64 = 20_000;
 
@@ -112,7 +116,7 @@ impl Pace {
         let looked = std::mem::replace(&mut self.looked, end);
         if span == 0 {
             // They came at some time since the last look, while others were written.
-            return Came { at: looked.midpoint(end), earliest: looked };
+            return Came { at: looked.midpoint(end).max(end.saturating_sub(FOUND_MAX)), earliest: looked };
         }
         self.rested = end;
         self.is_fresh = end - begin >= LONG / 2;
@@ -127,7 +131,8 @@ impl Pace {
             None => end - (self.wake + OUTSIDE).min(end - begin),
         };
         // What ends a sleep comes while it lasts.
-        Came { at, earliest: if end - begin > AT_ONCE { at } else { looked } }
+        let earliest = if end - begin > AT_ONCE { at } else { looked };
+        Came { at: at.max(end.saturating_sub(FOUND_MAX)), earliest }
     }
 }
 
@@ -222,8 +227,9 @@ mod tests {
     #[test]
     fn what_the_kernel_has_stamped_came_then() {
         let mut pace = pace();
-        assert_eq!(pace.woken(10 * MS, 9 * MS, 18 * MS, true, Some(17 * MS)).at, 17 * MS - CALLS);
-        assert_eq!(pace.woken(20 * MS, MS, 21 * MS, true, Some(20 * MS + 1)).at, 20 * MS, "the sleep began then");
+        assert_eq!(pace.woken(10 * MS, 9 * MS, 18 * MS, true, Some(18 * MS - 90_000)).at, 18 * MS - 90_000 - CALLS);
+        let came = pace.woken(20 * MS, MS, 20 * MS + 50_000, true, Some(20 * MS + 1));
+        assert_eq!(came.at, 20 * MS, "the sleep began then");
         assert_eq!(pace.woken(22 * MS, MS, 23 * MS, true, Some(40 * MS)).at, 23 * MS, "another clock");
     }
 
@@ -231,8 +237,13 @@ mod tests {
     fn without_a_sleep_packets_came_since_the_last_look() {
         let mut pace = pace();
         pace.woken(MS, 0, 2 * MS, true, None);
-        assert_eq!(pace.woken(3 * MS, 0, 4 * MS, true, None), Came { at: 3 * MS, earliest: 2 * MS });
+        let came = pace.woken(2 * MS + 150_000, 0, 2 * MS + 200_000, true, None);
+        assert_eq!(came, Came { at: 2 * MS + 100_000, earliest: 2 * MS });
+        // Somebody else ran for 2 ms: what is found last came just now, and must not leave a millisecond early.
+        let came = pace.woken(4 * MS, 0, 4 * MS + 200_000, true, None);
+        assert_eq!(came, Came { at: 4 * MS, earliest: 2 * MS + 200_000 });
     }
+
     #[test]
     fn what_was_there_before_a_sleep_may_have_come_since_the_last_look() {
         let mut pace = pace();
@@ -242,6 +253,6 @@ mod tests {
         assert_eq!(came, Came { at: 52 * MS, earliest: 2 * MS });
         // It was stopped as it slept: the stamp says when that should have been over.
         let came = pace.woken(53 * MS, MS, 103 * MS, true, Some(54 * MS));
-        assert_eq!(came, Came { at: 54 * MS - CALLS, earliest: 54 * MS - CALLS });
+        assert_eq!(came, Came { at: 103 * MS - FOUND_MAX, earliest: 54 * MS - CALLS });
     }
 }

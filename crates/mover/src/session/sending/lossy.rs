@@ -91,8 +91,11 @@ impl LossyPath {
         }
         self.is_lossy = true;
         let rtt = self.losses.min_rtt();
-        let switch = |(_, socket, _): &Stream<'_>| tune::congestion(socket.as_fd(), Choice::Lossy, rtt);
-        let switched = streams.iter().map(switch).last()?;
+        let mut switched = None;
+        for (_, socket, _) in streams {
+            switched = Some(tune::congestion(socket.as_fd(), Choice::Lossy, rtt));
+        }
+        let switched = switched?;
         self.has_bbr = switched.name.as_deref() == Some("bbr");
         if self.has_bbr {
             self.bound.begin();

@@ -3,11 +3,11 @@
 use model::network::Network;
 use sim::link::Fate;
 use twin::control::{Answer, Ask};
-use twin::packet::{Cut, Malformed, Vnet, cut, shape};
+use twin::packet::{Cut, Joined, Malformed, Vnet, cut, shape};
 
 use crate::input::Input;
 
-/// A packet, behind what befalls it: whatever it is, all of its segments are as long as it, and each is a packet again.
+/// A packet, behind what befalls it: whatever it is, all of its segments are as long as it, each is a packet again, and those that can be joined are one.
 pub fn packet(data: &[u8]) {
     let mut input = Input(data);
     let [first, count] = [(); 2].map(|()| u16::from_le_bytes(input.array()));
@@ -32,6 +32,22 @@ pub fn packet(data: &[u8]) {
         assert_eq!(shape(&one).map(|shape| shape.segments()), Ok(1));
     }
     assert_eq!(payload, of.payload as usize);
+    joined(packet, segments);
+}
+
+/// What is joined of its segments has as many.
+fn joined(packet: &[u8], segments: u16) {
+    let mut joined = Joined::default();
+    for segment in 0..segments {
+        let one = written(packet, segment, 1, Fate::Whole).expect("it has this segment");
+        if !joined.push(&one) {
+            break;
+        }
+    }
+    let count = joined.count();
+    if count > 0 {
+        assert_eq!(shape(joined.packet()).map(|shape| usize::from(shape.segments())), Ok(count));
+    }
 }
 
 /// The packet that is written for some segments of another.

@@ -32,6 +32,7 @@ const TUNSETOFFLOAD: libc::c_ulong = 0x4004_54d0;
 #[derive(Debug)]
 pub struct Tun {
     fd: OwnedFd,
+    segments_datagrams: bool,
 }
 
 impl Tun {
@@ -58,12 +59,19 @@ impl Tun {
             (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL) as libc::c_short;
         // SAFETY: TUNSETIFF reads and writes one ifreq.
         check(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &mut request) })?;
-        let tun = Tun { fd };
+        let mut tun = Tun { fd, segments_datagrams: false };
         let base = OFFLOAD_CSUM | OFFLOAD_TSO4 | OFFLOAD_TSO6 | OFFLOAD_TSO_ECN;
-        if tun.offload(base | OFFLOAD_USO4 | OFFLOAD_USO6).is_err() {
+        tun.segments_datagrams = tun.offload(base | OFFLOAD_USO4 | OFFLOAD_USO6).is_ok();
+        if !tun.segments_datagrams {
             tun.offload(base)?;
         }
         Ok(tun)
+    }
+
+    /// Whether packets that come and go may be datagrams of UDP that are still to be segmented (`VIRTIO_NET_HDR_GSO_UDP_L4`, since Linux 6.2).
+    #[must_use]
+    pub fn segments_datagrams(&self) -> bool {
+        self.segments_datagrams
     }
 
     fn offload(&self, flags: libc::c_ulong) -> io::Result<()> {

@@ -1,6 +1,7 @@
 //! The emulator: a TUN device at each end of a link, a machine for each direction, a thread for each core.
 
 mod lane;
+mod outlet;
 mod pace;
 mod ring;
 mod store;
@@ -20,6 +21,7 @@ use sys::tun::Tun;
 
 use lane::{Command, Half, Lane};
 pub use lane::{Told, Unplanned};
+use outlet::Outlet;
 use unread::Unread;
 
 /// How long a lane may take to answer: it looks at its commands after each few packets.
@@ -85,7 +87,7 @@ impl Prepared {
                 // The two ways of a link go to two threads, so that one link can use two cores.
                 let lane = (n + way) % lanes.len();
                 let link = Link::new(direction, seed_of(seed, n, way));
-                lanes[lane].push(Half { from: Arc::clone(from), to: Arc::clone(to), link });
+                lanes[lane].push(Half { from: Arc::clone(from), to: Outlet::new(Arc::clone(to)), link });
                 (lane, lanes[lane].len() - 1)
             };
             places.push([place(0, &one, &other, &there), place(1, &other, &one, &back)]);

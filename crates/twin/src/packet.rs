@@ -2,13 +2,15 @@
 //!
 //! A packet is what a TUN device with `IFF_VNET_HDR` and `IFF_NO_PI` gives and takes: a [`Vnet`] header and an IP packet.
 //! The kernel leaves segmenting (GSO) and checksums to the reader, so one packet may be up to 64 KB of TCP or UDP with
-//! only the pseudo-header summed. What leaves keeps to that as far as it can: pieces of a super-packet are super-packets.
+//! only the pseudo-header summed. What leaves keeps to that as far as it can: pieces of a super-packet are super-packets,
+//! and datagrams of one flow that leave together are one.
 //!
 //! Every packet is forwarded. What is not understood (fragments, tunnels, other protocols) is one segment that is all
 //! header.
 
 mod checksum;
 mod cut;
+mod join;
 mod layout;
 mod vnet;
 
@@ -16,6 +18,7 @@ mod vnet;
 mod tests;
 
 pub use cut::{Cut, cut};
+pub use join::Joined;
 pub use vnet::Vnet;
 
 use sim::link::Shape;

@@ -123,6 +123,25 @@ fn delays_vary_as_in_the_simulation() {
     }
 }
 
+/// Those of one flow that leave together are one packet for the kernel, and datagrams again for their receiver.
+#[test]
+fn datagrams_arrive_as_they_were_sent() {
+    if is_missing() {
+        return;
+    }
+    const COUNT: u64 = 5_000;
+    let twin = Twin::up(&line(), SEED);
+    let size = |number: u64| match number % 40 {
+        0..20 => 64,
+        20 => 9,
+        21..30 => 1000,
+        _ => 30 + number as usize % 7,
+    };
+    let (came, _) = twin.send_each(COUNT, size);
+    let came: Vec<_> = came.iter().map(|one| (one.number, one.bytes)).collect();
+    assert_eq!(came, (0..COUNT).map(|number| (number, size(number))).collect::<Vec<_>>());
+}
+
 #[test]
 fn packets_overtake_each_other_only_where_they_may() {
     if is_missing() {

@@ -43,6 +43,8 @@ pub(crate) struct Twin {
 /// A numbered datagram that came, and when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
+    /// Of payload.
+    pub(crate) bytes: usize,
     pub(crate) number: u64,
     pub(crate) at: Instant,
 }
@@ -153,6 +155,15 @@ impl Twin {
     /// Sends `count` numbered datagrams of `payload` bytes from a to b, and waits for what arrives. With it, how long the
     /// sending took.
     pub(crate) fn send(&self, count: u64, payload: usize) -> (Vec<Arrival>, Duration) {
+        self.send_each(count, move |_| payload)
+    }
+
+    /// The same, of as many bytes of payload as `payload` says of its number.
+    pub(crate) fn send_each(
+        &self,
+        count: u64,
+        payload: impl Fn(u64) -> usize + Send + 'static,
+    ) -> (Vec<Arrival>, Duration) {
         let before = self.stats().arrived.packets;
         let into = self.at(1, || {
             let socket = UdpSocket::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, PORT))?;
@@ -164,10 +175,9 @@ impl Twin {
         let took = self.at(0, move || {
             let out = UdpSocket::bind(SocketAddrV4::new(ADDRESSES[0], 0))?;
             out.connect(SocketAddrV4::new(ADDRESSES[1], PORT))?;
-            let (begin, mut datagram) = (Instant::now(), vec![0; payload]);
+            let begin = Instant::now();
             for number in 0..count {
-                datagram[..8].copy_from_slice(&number.to_be_bytes());
-                out.send(&datagram)?;
+                out.send(&filled(number, payload(number)))?;
                 if number % ROW == ROW - 1 {
                     sleep(PAUSE);
                 }
@@ -205,6 +215,13 @@ impl Drop for Twin {
     }
 }
 
+/// The payload of a datagram: its number, again and again.
+fn filled(number: u64, bytes: usize) -> Vec<u8> {
+    let mut filled = number.to_be_bytes().repeat(bytes.div_ceil(8));
+    filled.truncate(bytes);
+    filled
+}
+
 /// Takes in what comes.
 struct Receiver {
     stop: SyncSender<()>,
@@ -219,9 +236,10 @@ fn receive(socket: UdpSocket) -> Receiver {
             // Asked before the socket is: what came to it until then is still taken.
             is_last |= stopped.try_recv().is_ok();
             match socket.recv(&mut datagram) {
-                Ok(_) => {
+                Ok(bytes) => {
                     let number = u64::from_be_bytes(datagram[..8].try_into().expect("eight bytes"));
-                    arrivals.push(Arrival { number, at: Instant::now() });
+                    assert_eq!(datagram[..bytes], filled(number, bytes), "it is as it was sent");
+                    arrivals.push(Arrival { number, bytes, at: Instant::now() });
                 }
                 Err(_) if is_last => return arrivals,
                 Err(_) => {}

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::congestion::has_queue;
+use super::congestion::{has_queue, least_rtt};
 use super::pace::share::{Want, share};
 
 /// Between two looks: a round trip, no less and no more than this.
@@ -151,7 +151,7 @@ impl Bound {
     /// Takes a look at all streams; gives what each may send from now on, or nothing if that is as it was.
     pub fn look(&mut self, now: Duration, readings: &[Reading]) -> Vec<Part> {
         let since = now.saturating_sub(self.looked.replace(now).unwrap_or(now));
-        let min_rtt_us = readings.iter().map(|r| u64::from(r.min_rtt_us)).min().unwrap_or(0);
+        let min_rtt_us = least_rtt(readings.iter().map(|r| r.min_rtt_us));
         self.min_rtt = Duration::from_micros(min_rtt_us);
         let before = std::mem::replace(&mut self.streams, readings.iter().map(|&r| (r.stream, r)).collect());
         let (mut sent, mut resent, mut rates) = (0, 0, Vec::with_capacity(readings.len()));

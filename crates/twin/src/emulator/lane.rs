@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::io::{self, IoSlice};
+use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
@@ -13,6 +13,7 @@ use sim::link::{Admission, Counters, Departure, Link, Output};
 use sys::poll::{EVENTS_MAX, Epoll, Event, Interest, Waker};
 use sys::tun::{First, Tun};
 
+use super::outlet::Outlet;
 use super::pace::{Came, Pace};
 use super::ring::Ring;
 use super::store::Store;
@@ -32,7 +33,7 @@ pub(super) struct Half {
     /// The device where its packets are read, in the namespace that they come from.
     pub(super) from: Arc<Tun>,
     /// The device where they are written; the other direction reads there.
-    pub(super) to: Arc<Tun>,
+    pub(super) to: Outlet,
     /// The machine.
     pub(super) link: Link,
 }
@@ -92,6 +93,8 @@ pub(super) struct Lane {
     readable: VecDeque<usize>,
     is_readable: Vec<bool>,
     store: Store,
+    /// Halves with packets that wait to be written.
+    waiting: Vec<usize>,
     /// Headers of a piece.
     scratch: Vec<u8>,
     epoll: Epoll,
@@ -143,6 +146,7 @@ impl Lane {
             readable: VecDeque::with_capacity(count),
             is_readable: vec![false; count],
             store: Store::default(),
+            waiting: Vec::new(),
             scratch: Vec::with_capacity(packet::MAX_LEN),
             epoll,
             waker,
@@ -223,6 +227,15 @@ impl Lane {
 
     /// Releases some of what is due, in the order in which it is due. Whether there may be more.
     fn release(&mut self) -> bool {
+        let is_more = self.release_some();
+        for n in self.waiting.drain(..) {
+            self.halves[n].to.flush();
+        }
+        is_more
+    }
+
+    /// The same; datagrams may wait to be written with others.
+    fn release_some(&mut self) -> bool {
         for _ in 0..RELEASE_BATCH {
             let now = self.now();
             let until = *self.until.get_or_insert(now);
@@ -241,13 +254,7 @@ impl Lane {
             self.scheduled[n] = None;
             match self.halves[n].link.poll_until(now, until) {
                 Some(Output::Departure(departure)) => {
-                    match self.write(n, &departure) {
-                        Ok(bytes) => self.step += bytes as u64,
-                        Err(error) => {
-                            tracing::debug!(%error, "a piece was not written");
-                            self.unplanned[n].refused += 1;
-                        }
-                    }
+                    self.write(n, &departure);
                     if departure.last {
                         self.store.forget(departure.key);
                     }
@@ -260,10 +267,20 @@ impl Lane {
         true
     }
 
-    fn write(&mut self, n: usize, departure: &Departure) -> io::Result<usize> {
+    fn write(&mut self, n: usize, departure: &Departure) {
         let Departure { key, first, count, fate, .. } = *departure;
-        let cut = packet::cut(self.store.get(key), first, count, fate, &mut self.scratch).map_err(io::Error::other)?;
-        self.halves[n].to.write(&[IoSlice::new(cut.head), IoSlice::new(cut.payload)])
+        match packet::cut(self.store.get(key), first, count, fate, &mut self.scratch) {
+            Ok(cut) => {
+                self.step += (cut.head.len() + cut.payload.len()) as u64;
+                if self.halves[n].to.write(cut) && self.waiting.last() != Some(&n) {
+                    self.waiting.push(n);
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a piece was not cut");
+                self.unplanned[n].malformed += 1;
+            }
+        }
     }
 
     fn schedule(&mut self, n: usize) {
@@ -347,7 +364,8 @@ impl Lane {
                 let counters = self.halves[n].link.counters(now);
                 // Who asked may have gone.
                 let ingress_wait = self.ingress_waits[n].clone();
-                let _ = reply.send(Told { at: now, counters, unplanned: self.unplanned[n], ingress_wait });
+                let unplanned = Unplanned { refused: self.halves[n].to.refused(), ..self.unplanned[n] };
+                let _ = reply.send(Told { at: now, counters, unplanned, ingress_wait });
                 n
             }
             Command::Stop => return false,

@@ -77,31 +77,46 @@ struct Piece {
 fn shorten(layout: &Layout, piece: Piece, head: &mut [u8]) {
     let (vnet, head) = head.split_at_mut(Vnet::LEN);
     vnet.copy_from_slice(&piece_vnet(layout, &piece).encode());
+    let lengths = Lengths { headers: layout.headers, payload: piece.payload, was: layout.packet.len() };
+    put_lengths(layout.ip, layout.transport, layout.vnet, lengths, head);
     let (ip, transport) = head.split_at_mut(layout.start);
-    // They fit: the whole packet had 16 bits for its length.
-    let length = |from: usize| (layout.headers - from + piece.payload) as u16;
-    match layout.ip {
-        Ip::V4 => {
-            replace_v4(ip, 2, length(0));
-            replace_v4(ip, 4, word(ip, 4).wrapping_add(piece.from as u16));
-        }
-        Ip::V6 => put(ip, 4, length(40)),
+    if layout.ip == Ip::V4 {
+        replace_v4(ip, 4, word(ip, 4).wrapping_add(piece.from as u16));
+    }
+    if layout.transport == Transport::Tcp {
+        let sequence = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
+        let sequence = sequence.wrapping_add((piece.from * layout.segment) as u32);
+        transport[4..8].copy_from_slice(&sequence.to_be_bytes());
+        transport[13] &= kept_flags(&piece);
+    }
+}
+
+/// Bytes of a packet whose headers change.
+pub(super) struct Lengths {
+    /// All headers, from the first byte of IP.
+    pub(super) headers: usize,
+    /// The payload that there is now.
+    pub(super) payload: usize,
+    /// The packet that the headers were of.
+    pub(super) was: usize,
+}
+
+/// Puts the new lengths into all headers, `head`: of IP, of UDP, and into the sum of the pseudo-header, where `vnet` says that it is.
+pub(super) fn put_lengths(ip: Ip, transport: Transport, vnet: Vnet, lengths: Lengths, head: &mut [u8]) {
+    let start = usize::from(vnet.csum_start);
+    // They fit: no packet is longer than 16 bits can say.
+    let length = |from: usize| (lengths.headers - from + lengths.payload) as u16;
+    match ip {
+        Ip::V4 => replace_v4(head, 2, length(0)),
+        Ip::V6 => put(head, 4, length(40)),
         Ip::Other => {}
     }
+    let at = start + usize::from(vnet.csum_offset);
     // In the field is the sum of the pseudo-header, of which only the length changes.
-    let at = usize::from(layout.vnet.csum_offset);
-    let old = (layout.packet.len() - layout.start) as u16;
-    let sum = checksum::replace(word(transport, at), old, length(layout.start));
-    put(transport, at, sum);
-    match layout.transport {
-        Transport::Tcp => {
-            let sequence = u32::from_be_bytes([transport[4], transport[5], transport[6], transport[7]]);
-            let sequence = sequence.wrapping_add((piece.from * layout.segment) as u32);
-            transport[4..8].copy_from_slice(&sequence.to_be_bytes());
-            transport[13] &= kept_flags(&piece);
-        }
-        Transport::Udp => put(transport, 4, length(layout.start)),
-        Transport::Other => {}
+    let sum = checksum::replace(word(head, at), (lengths.was - start) as u16, length(start));
+    put(head, at, sum);
+    if transport == Transport::Udp {
+        put(head, start + 4, length(start));
     }
 }
 

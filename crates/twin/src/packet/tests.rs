@@ -5,7 +5,7 @@ mod built;
 use proptest::prelude::*;
 use sim::link::{Fate, Shape};
 
-use super::{Cut, MAX_LEN, Malformed, Vnet, cut, shape};
+use super::{Cut, Joined, MAX_LEN, Malformed, Vnet, cut, shape};
 use built::{Built, Proto, flip, one_complement};
 
 /// The packet that is written for some segments of another.
@@ -251,7 +251,132 @@ fn udp_has_no_checksum_of_zero() {
     assert_eq!(corrupt[at..at + 2], [0xff, 0xff]);
 }
 
+/// What all of these are written as, and how many of them that is.
+fn join(packets: &[Vec<u8>]) -> (usize, Vec<u8>) {
+    let mut joined = Joined::default();
+    let count = packets.iter().take_while(|packet| joined.push(packet)).count();
+    assert_eq!(joined.count(), count);
+    (count, joined.packet().to_vec())
+}
+
+fn datagrams(payload: usize) -> Built {
+    Built { proto: Proto::Udp, mss: 36, payload: (0..=251).cycle().take(payload).collect(), ..Built::default() }
+}
+
+fn singles(built: &Built) -> Vec<Vec<u8>> {
+    (0..built.segments()).map(|n| built.piece(n, 1)).collect()
+}
+
+/// Puts the right checksum into a header of IPv4.
+fn sum_anew(packet: &mut [u8]) {
+    let header = &mut packet[Vnet::LEN..Vnet::LEN + 20];
+    header[10..12].fill(0);
+    let sum = !one_complement(header);
+    header[10..12].copy_from_slice(&sum.to_be_bytes());
+}
+
+#[test]
+fn datagrams_that_leave_together_are_one_packet() {
+    for v6 in [false, true] {
+        // The last is shorter, or as long as the others, or there is one only.
+        for payload in [36 * 20 + 1, 36 * 20, 36, 7] {
+            let built = Built { v6, ..datagrams(payload) };
+            assert_eq!(join(&singles(&built)), (built.segments(), built.whole()), "{payload} bytes");
+        }
+    }
+    let built = datagrams(36 * 5);
+    let mut joined = Joined::default();
+    for _ in 0..2 {
+        assert!(singles(&built).iter().all(|packet| joined.push(packet)));
+        assert_eq!(joined.packet(), built.whole());
+        joined.clear();
+    }
+}
+
+#[test]
+fn as_many_are_joined_as_a_packet_may_hold() {
+    assert_eq!(join(&singles(&datagrams(36 * 70))).0, 64);
+    let long = Built { mss: 8972, payload: vec![1; 8972 * 10], ..datagrams(0) };
+    let (count, packet) = join(&(0..10).map(|n| long.piece(n, 1)).collect::<Vec<_>>());
+    assert_eq!((count, packet), (7, long.piece(0, 7)));
+}
+
+#[test]
+fn what_the_kernel_would_not_segment_so_is_not_joined() {
+    let (ip, udp) = (Vnet::LEN, Vnet::LEN + 20);
+    // What may be fragmented needs its identification.
+    let [one, two] = [0, 1].map(|n| {
+        let mut packet = datagrams(36 * 3).piece(n, 1);
+        packet[ip + 6] = 0;
+        sum_anew(&mut packet);
+        packet
+    });
+    assert_eq!(join(&[one.clone(), two.clone()]).0, 2);
+    let edited = |edit: &dyn Fn(&mut Vec<u8>)| {
+        let mut two = two.clone();
+        edit(&mut two);
+        sum_anew(&mut two);
+        two
+    };
+    let fragmentable = |built: Built| {
+        let mut packet = built.whole();
+        packet[ip + 6] = 0;
+        sum_anew(&mut packet);
+        packet
+    };
+    let longer = fragmentable(Built { mss: 37, id: 0xffff, ..datagrams(37) });
+    for (what, second) in [
+        ("another source", edited(&|b| b[ip + 15] ^= 1)),
+        ("another destination", edited(&|b| b[ip + 19] ^= 1)),
+        ("another port it comes from", edited(&|b| b[udp] ^= 1)),
+        ("another port it goes to", edited(&|b| b[udp + 3] ^= 1)),
+        ("another class", edited(&|b| b[ip + 1] ^= 4)),
+        ("another number of hops left", edited(&|b| b[ip + 8] ^= 1)),
+        ("not the next identification", edited(&|b| b[ip + 5] ^= 1)),
+        ("a wrong checksum of IP", [&two[..ip + 10], &[9, 9], &two[ip + 12..]].concat()),
+        ("a complete checksum", edited(&|b| b[0] = 0)),
+        ("one that says more", edited(&|b| b[0] |= 2)),
+        ("a longer one", longer),
+        ("a super-packet", datagrams(36 * 3).whole()),
+        ("TCP", Built { proto: Proto::Tcp, ..datagrams(36) }.whole()),
+        ("IPv6", Built { v6: true, ..datagrams(36) }.whole()),
+        ("options", Built { ip_options: 1, ..datagrams(36) }.whole()),
+        ("no payload", datagrams(0).whole()),
+        ("no packet", vec![0; 5]),
+    ] {
+        assert_eq!(join(&[one.clone(), second.clone()]).0, 1, "{what}");
+    }
+    let last = fragmentable(Built { id: 0xffff, ..datagrams(35) });
+    let after = fragmentable(Built { id: 0, ..datagrams(35) });
+    assert_eq!(join(&[one, last, after]).0, 2, "after a shorter one");
+}
+
+/// RFC 6864: it means nothing where there are no fragments, and Linux has zero there for sockets that are not connected.
+#[test]
+fn an_identification_without_meaning_is_no_obstacle() {
+    let whole = |id, byte| Built { id, payload: vec![byte; 36], ..datagrams(36) }.whole();
+    let (count, packet) = join(&[whole(0, 1), whole(0, 2), whole(7, 3)]);
+    assert_eq!(count, 3);
+    assert!(packet.ends_with(&[[1; 36], [2; 36], [3; 36]].concat()));
+}
+
 proptest! {
+    #[test]
+    fn what_is_joined_is_cut_into_the_same(built in built::packets(), damage in (0usize..130, any::<u8>())) {
+        let mut packets = singles(&built);
+        if let Some(hit) = packets.last_mut().and_then(|last| last.get_mut(damage.0)) {
+            *hit = damage.1;
+        }
+        let (count, whole) = join(&packets);
+        for n in 0..count {
+            let piece = written(&whole, n as u16, 1, Fate::Whole).unwrap();
+            // One segment has no use for the length of its headers and the size of segments.
+            let same = |piece: &[u8]| piece[..2] == packets[n][..2] && piece[6..] == packets[n][6..];
+            let is_df = packets[0][Vnet::LEN] >> 4 == 4 && packets[0][Vnet::LEN + 6] & 0x40 != 0;
+            prop_assert!(same(&piece) || is_df, "{n} of {count}");
+        }
+    }
+
     #[test]
     fn pieces_are_as_if_built_so(built in built::packets(), lengths in prop::collection::vec(1usize..20, 0..40)) {
         let mut left = built.segments();

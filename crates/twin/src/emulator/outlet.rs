@@ -7,8 +7,8 @@ use sys::tun::Tun;
 
 use crate::packet::{Cut, Joined};
 
-/// A device that packets are written to, in order. Datagrams of one flow are kept until another packet comes, or until [`Outlet::flush`], and are written
-/// as one where the kernel takes that.
+/// A device that packets are written to, in order. Where that is asked for, and the kernel takes it, datagrams of one flow are kept until another packet
+/// comes, or until [`Outlet::flush`], and are written as one.
 pub(super) struct Outlet {
     to: Arc<Tun>,
     joined: Joined,
@@ -21,14 +21,14 @@ impl Outlet {
         Outlet { to, joined: Joined::default(), refused: 0 }
     }
 
-    /// Writes a packet now, or at the latest at the next [`Outlet::flush`]; whether it waits for that.
-    pub(super) fn write(&mut self, cut: Cut<'_>) -> bool {
-        let is_whole = cut.payload.is_empty() && self.to.segments_datagrams();
-        if is_whole && self.joined.push(cut.head) {
+    /// Writes a packet now, or with others at the latest at the next [`Outlet::flush`] if it `joins` them; whether it waits for that.
+    pub(super) fn write(&mut self, cut: Cut<'_>, joins: bool) -> bool {
+        let joins = joins && cut.payload.is_empty() && self.to.segments_datagrams();
+        if joins && self.joined.push(cut.head) {
             return true;
         }
         self.flush();
-        if is_whole && self.joined.push(cut.head) {
+        if joins && self.joined.push(cut.head) {
             return true;
         }
         let written = self.to.write(&[IoSlice::new(cut.head), IoSlice::new(cut.payload)]);

@@ -140,12 +140,11 @@ class Twin:
         words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
-    def device_counter(self, host, counter):
-        """A counter of what the device of a host has received, such as `rx_packets`, by the kernel."""
-        table = self.inside(host, lambda: Path("/proc/thread-self/net/dev").read_text())
-        row = next(line for line in table.splitlines() if line.strip().startswith(f"{self.device}:"))
-        columns = row.split(":")[1].split()
-        return int(columns[("rx_bytes", "rx_packets", "rx_errs", "rx_drop").index(counter)])
+    def udp_counter(self, host, *counters):
+        """What a host's kernel says of UDP, such as `InDatagrams`, summed: each datagram for itself, however it was handed to the kernel."""
+        table = self.inside(host, lambda: Path("/proc/thread-self/net/snmp").read_text())
+        names, values = (line.split() for line in table.splitlines() if line.startswith("Udp:"))
+        return sum(int(values[names.index(counter)]) for counter in counters)
 
     def inside(self, host, work):
         """What `work` gives in the namespace of a host: a thread of its own goes there and ends."""

@@ -46,7 +46,7 @@ fn joined(packet: &[u8], segments: u16) {
     }
     let count = joined.count();
     if count > 0 {
-        assert_eq!(shape(joined.packet()).map(|shape| usize::from(shape.segments())), Ok(count));
+        assert_eq!(shape(joined.take()).map(|shape| usize::from(shape.segments())), Ok(count));
     }
 }
 

@@ -140,6 +140,10 @@ fn datagrams_arrive_as_they_were_sent() {
     let (came, _) = twin.send_each(COUNT, size);
     let came: Vec<_> = came.iter().map(|one| (one.number, one.bytes)).collect();
     assert_eq!(came, (0..COUNT).map(|number| (number, size(number))).collect::<Vec<_>>());
+    let packets = twin.kernel_counter(1, "snmp", "Ip", "InReceives");
+    if twin.segments_datagrams() {
+        assert!(packets < COUNT, "none were joined");
+    }
 }
 
 #[test]

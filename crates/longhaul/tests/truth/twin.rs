@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use model::network::{Direction, Link, Network, Node, NodeKind};
 use rustix::net::sockopt::{set_socket_recv_buffer_size_force, set_socket_timeout};
 use sys::netns::Namespace;
+use sys::tun::Tun;
 use twin::control;
 use twin::place::Place;
 use twin::stats::{Stats, UnplannedCounts};
@@ -197,6 +198,11 @@ impl Twin {
         };
         assert_eq!(came, count, "all that was sent came to the link, and nothing else did");
         (receiver.stop(), took)
+    }
+
+    /// Whether the kernel takes datagrams that are still to be segmented (since Linux 6.2).
+    pub(crate) fn segments_datagrams(&self) -> bool {
+        self.at(1, || Ok(Tun::create("probe")?.segments_datagrams()))
     }
 
     fn at<T: Send + 'static>(&self, host: usize, work: impl FnOnce() -> io::Result<T> + Send + 'static) -> T {

@@ -40,8 +40,7 @@ impl Outlet {
     pub(super) fn flush(&mut self) {
         let count = self.joined.count();
         if count > 0 {
-            let written = self.to.write(&[IoSlice::new(self.joined.packet())]);
-            self.joined.clear();
+            let written = self.to.write(&[IoSlice::new(self.joined.take())]);
             self.count(written, count as u64);
         }
     }

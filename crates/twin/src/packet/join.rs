@@ -35,6 +35,7 @@ impl Joined {
         let Some(layout) = datagram(buf) else { return false };
         let payload = layout.packet.len() - layout.headers;
         if self.count == 0 {
+            self.buf.clear();
             self.buf.extend_from_slice(buf);
             (self.headers, self.segment, self.is_full) = (layout.headers, payload, false);
         } else {
@@ -55,18 +56,14 @@ impl Joined {
         self.count
     }
 
-    /// All of them as one packet; none are left after [`clear`](Joined::clear).
-    pub fn packet(&mut self) -> &[u8] {
-        if self.count > 1 {
-            self.extend_headers();
+    /// All of them as one packet, empty if there is none. It begins anew with the next.
+    pub fn take(&mut self) -> &[u8] {
+        match std::mem::take(&mut self.count) {
+            0 => return &[],
+            1 => {}
+            _ => self.extend_headers(),
         }
         &self.buf
-    }
-
-    /// Begins anew.
-    pub fn clear(&mut self) {
-        self.buf.clear();
-        self.count = 0;
     }
 
     /// Whether the headers of a datagram are those that the kernel would give to the next one.

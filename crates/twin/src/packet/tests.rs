@@ -256,7 +256,9 @@ fn join(packets: &[Vec<u8>]) -> (usize, Vec<u8>) {
     let mut joined = Joined::default();
     let count = packets.iter().take_while(|packet| joined.push(packet)).count();
     assert_eq!(joined.count(), count);
-    (count, joined.packet().to_vec())
+    let packet = joined.take().to_vec();
+    assert!(joined.take().is_empty(), "once");
+    (count, packet)
 }
 
 fn datagrams(payload: usize) -> Built {
@@ -288,8 +290,7 @@ fn datagrams_that_leave_together_are_one_packet() {
     let mut joined = Joined::default();
     for _ in 0..2 {
         assert!(singles(&built).iter().all(|packet| joined.push(packet)));
-        assert_eq!(joined.packet(), built.whole());
-        joined.clear();
+        assert_eq!(joined.take(), built.whole());
     }
 }
 
@@ -305,12 +306,12 @@ fn as_many_are_joined_as_a_packet_may_hold() {
 fn what_the_kernel_would_not_segment_so_is_not_joined() {
     let (ip, udp) = (Vnet::LEN, Vnet::LEN + 20);
     // What may be fragmented needs its identification.
-    let [one, two] = [0, 1].map(|n| {
-        let mut packet = datagrams(36 * 3).piece(n, 1);
+    let fragmentable = |mut packet: Vec<u8>| {
         packet[ip + 6] = 0;
         sum_anew(&mut packet);
         packet
-    });
+    };
+    let [one, two] = [0, 1].map(|n| fragmentable(datagrams(36 * 3).piece(n, 1)));
     assert_eq!(join(&[one.clone(), two.clone()]).0, 2);
     let edited = |edit: &dyn Fn(&mut Vec<u8>)| {
         let mut two = two.clone();
@@ -318,13 +319,7 @@ fn what_the_kernel_would_not_segment_so_is_not_joined() {
         sum_anew(&mut two);
         two
     };
-    let fragmentable = |built: Built| {
-        let mut packet = built.whole();
-        packet[ip + 6] = 0;
-        sum_anew(&mut packet);
-        packet
-    };
-    let longer = fragmentable(Built { mss: 37, id: 0xffff, ..datagrams(37) });
+    let longer = fragmentable(Built { mss: 37, id: 0xffff, ..datagrams(37) }.whole());
     for (what, second) in [
         ("another source", edited(&|b| b[ip + 15] ^= 1)),
         ("another destination", edited(&|b| b[ip + 19] ^= 1)),
@@ -346,8 +341,8 @@ fn what_the_kernel_would_not_segment_so_is_not_joined() {
     ] {
         assert_eq!(join(&[one.clone(), second.clone()]).0, 1, "{what}");
     }
-    let last = fragmentable(Built { id: 0xffff, ..datagrams(35) });
-    let after = fragmentable(Built { id: 0, ..datagrams(35) });
+    let last = fragmentable(Built { id: 0xffff, ..datagrams(35) }.whole());
+    let after = fragmentable(Built { id: 0, ..datagrams(35) }.whole());
     assert_eq!(join(&[one, last, after]).0, 2, "after a shorter one");
 }
 

@@ -1,6 +1,6 @@
 //! State machines: the other end says anything that decodes, the own runtime answers as it should.
 
-use proto::control::{Control, Outcome, ToDestination, ToSource};
+use proto::control::{Arrived, Begun, Control, Outcome, ToDestination, ToSource};
 use proto::destination::{self, Action, Decision, Destination};
 use proto::limits::DISKS_MAX;
 use proto::source::{self, Item, Job, Read, Source};
@@ -46,8 +46,8 @@ pub fn source(data: &[u8]) {
                 }
             }
             source_op::JOB => match machine.poll_job(|lane| open >> (lane % 8) & 1 == 1) {
-                Some((_, Job::Chunk { parcel, item })) => reading.push((parcel, item)),
-                Some((_, Job::Batch { parcel, items })) => reading.extend(items.into_iter().map(|item| (parcel, item))),
+                Some((_, Job::Chunk { parcel, item, .. })) => reading.push((parcel, item)),
+                Some((_, Job::Batch { parcel, items, .. })) => reading.extend(items.into_iter().map(|item| (parcel, item))),
                 Some((_, Job::Compare { .. })) | None => {}
             },
             source_op::READ if !reading.is_empty() => {
@@ -56,7 +56,12 @@ pub fn source(data: &[u8]) {
                 machine.handle_read(parcel, item, read(&mut input));
             }
             source_op::SENT => machine.handle_sent(input.byte().into(), u16::from(input.byte() % 4)),
-            source_op::LOST => machine.handle_stream_ended(u16::from(input.byte() % 4), &[input.byte().into()]),
+            source_op::LOST => {
+                let stream = u16::from(input.byte() % 4);
+                let [whole, parcel, file, offset] = std::array::from_fn(|_| input.byte().into());
+                let begun = Some(Begun { parcel, file, offset });
+                machine.handle_stream_ended(stream, &Arrived { whole: vec![whole], begun });
+            }
             source_op::COMPARED => machine.handle_compared(input.byte().into(), Ok(input.byte() % 2 == 1)),
             source_op::FAIL => machine.fail(input.byte().into(), "no".into()),
             source_op::ENTRY => {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use proto::control::Begun;
 use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN};
 use proto::record::Kind;
 use sys::buffer::{Buffer, Slab, SlabOptions};
@@ -39,8 +40,16 @@ pub struct Frame {
     pub parcel: u64,
     /// Chunk of a big file, batch of small files, or test data.
     pub kind: Kind,
-    /// A record of it arrived corrupt; it is not written.
-    pub corrupt: bool,
+    /// What the other end keeps of the parcel from a stream that was lost: all before this place. This is the rest.
+    pub after: Option<Begun>,
+}
+
+impl Frame {
+    /// A whole chunk whose buffer comes back from a ring.
+    #[must_use]
+    pub fn of_chunk(buf: Buffer, parts: Vec<Part>, parcel: u64) -> Frame {
+        Frame { buf, parts, parcel, kind: Kind::Chunk, after: None }
+    }
 }
 
 /// Frames of a session at least: with fewer the pipeline from disk to network could not flow.
@@ -99,7 +108,7 @@ impl Pool {
     pub fn new(count: usize, size: usize, wakers: Vec<Waker>, placement: Placement) -> std::io::Result<Pool> {
         let (slab, buffers) =
             Slab::with(count, size, SlabOptions { node: placement.node(), ..SlabOptions::default() })?;
-        let frame = |buf| Frame { buf, parts: Vec::with_capacity(16), parcel: 0, kind: Kind::Chunk, corrupt: false };
+        let frame = |buf| Frame::of_chunk(buf, Vec::with_capacity(16), 0);
         let free = buffers.into_iter().rev().map(frame).collect();
         let home = Mutex::new(Home { free, is_waited_for: false });
         Ok(Pool { shared: Arc::new(Shared { slab, placement, count, home, came_back: Condvar::new(), wakers }) })
@@ -140,7 +149,7 @@ impl Pool {
     /// Gives a frame back.
     pub fn give(&self, mut frame: Frame) {
         frame.parts.clear();
-        frame.corrupt = false;
+        frame.after = None;
         let is_waited_for = {
             let mut home = self.home();
             home.free.push(frame);

@@ -3,6 +3,7 @@
 pub mod ahead;
 pub mod backlog;
 pub mod gate;
+pub mod kept;
 pub mod open;
 pub mod receiver;
 pub mod sender;
@@ -14,6 +15,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use proto::control::Arrived;
 use proto::hello::StreamSecrets;
 
 /// An open stream on its way to a network thread.
@@ -39,8 +41,8 @@ pub enum NetEvent {
         id: u16,
         /// Why.
         why: Option<String>,
-        /// Of a receiving end: the parcels that came over it last, whole; more than can wait to be written are not named.
-        arrived: Vec<u64>,
+        /// Of a receiving end: what came over it. More whole parcels than can wait to be written are not named.
+        arrived: Arrived,
     },
     /// A parcel begins to be sent on a stream.
     Sending {

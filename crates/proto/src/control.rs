@@ -83,10 +83,31 @@ pub enum Control {
     StreamEnded {
         /// Its number.
         stream: u16,
-        /// The parcels that came over it last, whole and sound: they need not be sent again. At most
-        /// [`ARRIVED_PARCELS_MAX`](crate::limits::ARRIVED_PARCELS_MAX), and as many as may not have landed.
-        arrived: Vec<u64>,
+        /// What came over it, and need not be sent again.
+        arrived: Arrived,
     },
+}
+
+/// What came over a data stream that has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Arrived {
+    /// The parcels that came last, whole and sound. At most
+    /// [`ARRIVED_PARCELS_MAX`](crate::limits::ARRIVED_PARCELS_MAX), and as many as may not have landed.
+    pub whole: Vec<u64>,
+    /// The parcel that was under way, if what came of it is kept.
+    pub begun: Option<Begun>,
+}
+
+/// A parcel of which the destination keeps what came: of a chunk all before a place in its file, of a batch all files
+/// up to one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Begun {
+    /// Number of the parcel.
+    pub parcel: u64,
+    /// Index of the file: of a batch the last that came whole.
+    pub file: u64,
+    /// Where the rest of a chunk begins in its file, bytes; 0 of a batch.
+    pub offset: u64,
 }
 
 /// First message.

@@ -25,6 +25,9 @@ pub const CHECK: usize = 16;
 pub const LAST: u8 = 1;
 /// The file of this record is read to its end and had not changed: it may be published.
 pub const FILE_END: u8 = 2;
+/// The records after this one are the rest of a parcel that was begun on a stream that has ended: what comes before
+/// them is kept by the receiver. This one has no payload and names the place, as [`Begun`](crate::control::Begun) did.
+pub const REST: u8 = 4;
 
 /// What a record carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +47,7 @@ pub enum Kind {
 pub struct Header {
     /// What the record carries.
     pub kind: Kind,
-    /// [`LAST`] and [`FILE_END`].
+    /// [`LAST`], [`FILE_END`] and [`REST`].
     pub flags: u8,
     /// How often the file was started again: data of an older state of it are dropped, not mixed.
     pub generation: u8,
@@ -104,10 +107,14 @@ impl Header {
             4 => Kind::End,
             other => return Err(RecordError::Kind(other)),
         };
-        if b[1] & !(LAST | FILE_END) != 0 || b[3] != 0 {
+        if b[1] & !(LAST | FILE_END | REST) != 0 || b[3] != 0 {
             return Err(RecordError::Flags);
         }
         let len = u32::from_le_bytes(b[4..8].try_into().expect("4 bytes"));
+        // What names a place carries nothing, and ends nothing.
+        if b[1] & REST != 0 && (b[1] != REST || len != 0 || !matches!(kind, Kind::Chunk | Kind::Small)) {
+            return Err(RecordError::Flags);
+        }
         if len as usize > RECORD_PAYLOAD_MAX {
             return Err(RecordError::Long(len));
         }
@@ -129,6 +136,12 @@ impl Header {
     pub fn is_file_end(&self) -> bool {
         self.flags & FILE_END != 0
     }
+
+    /// True if it says where the rest of a parcel begins.
+    #[must_use]
+    pub fn is_rest(&self) -> bool {
+        self.flags & REST != 0
+    }
 }
 
 #[cfg(test)]
@@ -143,6 +156,16 @@ mod tests {
             let kind = [Kind::Chunk, Kind::Small, Kind::Memory, Kind::End][kind as usize - 1];
             let header = Header { kind, flags, generation, len, parcel, file, offset };
             prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
+        }
+
+        /// What names the place of a rest carries nothing and ends nothing.
+        #[test]
+        fn a_place_has_no_payload(kind in 1u8..=4, more in 0u8..4, len in 0u32..2, parcel: u64, file: u64, offset in 0u64..(1 << 62)) {
+            let kind = [Kind::Chunk, Kind::Small, Kind::Memory, Kind::End][kind as usize - 1];
+            let header = Header { kind, flags: REST | more, generation: 0, len, parcel, file, offset };
+            let is_place = more == 0 && len == 0 && matches!(kind, Kind::Chunk | Kind::Small);
+            let decoded = if is_place { Ok(header) } else { Err(RecordError::Flags) };
+            prop_assert_eq!(Header::decode(&header.encode()), decoded);
         }
 
         #[test]

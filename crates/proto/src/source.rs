@@ -15,7 +15,7 @@ mod jobs;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use crate::control::{FileEnd, Outcome, ToDestination, ToSource, Want, Wanted, cut};
+use crate::control::{Arrived, FileEnd, Outcome, ToDestination, ToSource, Want, Wanted, cut};
 use crate::limits::{
     DISKS_MAX, ENTRY_BYTES_MAX, LOSSES_PER_PARCEL_MAX, OUTSTANDING_ENTRIES_MAX, OUTSTANDING_ENTRY_BYTES_MAX,
     PAGE_BYTES_MAX, PAGE_ENTRIES_MAX, REPAIRS_PER_PARCEL_MAX, RESTARTS_PER_FILE_MAX,
@@ -111,6 +111,8 @@ struct File {
 
 struct Parcel {
     items: Vec<Item>,
+    /// What of them the destination keeps from a stream that was lost: of a chunk bytes, of a batch files.
+    kept: u32,
     lane: u8,
     disk: u8,
     stream: Option<u16>,
@@ -318,6 +320,7 @@ impl Source {
     fn repair(&mut self, id: u64) {
         let Some(parcel) = self.parcels.get_mut(&id) else { return };
         parcel.repairs += 1;
+        parcel.kept = 0;
         if parcel.repairs <= REPAIRS_PER_PARCEL_MAX {
             return self.send_again(id);
         }
@@ -420,9 +423,13 @@ impl Source {
     pub fn handle_read(&mut self, parcel: u64, item: Item, read: Read) -> bool {
         let keep = self.read(parcel, item, read);
         if !keep && let Some(p) = self.parcels.get_mut(&parcel) {
-            p.items.retain(|i| *i != item);
+            let was_rest = p.kept > 0;
+            p.retain(|i| (i.index, i.generation) != (item.index, item.generation));
             if p.items.is_empty() {
                 self.forget(parcel);
+            } else if was_rest && p.kept == 0 {
+                // There is no rest any more that could complete what is kept.
+                self.send_again(parcel);
             }
         }
         keep
@@ -575,15 +582,26 @@ impl Source {
     }
 
     /// A stream has ended at both ends: what it carried, has not landed and has not `arrived` is read and sent again. What
-    /// has arrived will land, or is asked for again.
-    pub fn handle_stream_ended(&mut self, stream: u16, arrived: &[u64]) {
-        for id in arrived {
+    /// has arrived will land, or is asked for again. Of the parcel that was under way only the rest is sent, if what
+    /// came of it is kept, and it can be read again from there.
+    pub fn handle_stream_ended(&mut self, stream: u16, arrived: &Arrived) {
+        for id in &arrived.whole {
             if let Some(parcel) = self.parcels.get_mut(id).filter(|p| p.stream == Some(stream)) {
                 parcel.stream = None;
             }
         }
         let lost: Vec<u64> = self.parcels.iter().filter(|(_, p)| p.stream == Some(stream)).map(|(&id, _)| id).collect();
-        lost.into_iter().for_each(|id| self.lost(id));
+        for id in lost {
+            let parcel = self.parcels.get_mut(&id).expect("just seen");
+            parcel.kept = 0;
+            let is_pipe = |item: &Item| self.files.get(&item.index).is_none_or(|f| f.entry.kind == EntryKind::Stream);
+            if let Some(begun) = arrived.begun.filter(|begun| begun.parcel == id)
+                && !parcel.items.iter().any(is_pipe)
+            {
+                parcel.keep(begun);
+            }
+            self.lost(id);
+        }
     }
 
     /// True when the whole manifest is known and all there is to be sent of it, as far as it was asked for, is on streams. Looks at every

@@ -54,7 +54,7 @@ impl<'a> InputReader<'a> {
     /// Runs until the queue is closed.
     pub fn run(mut self, queue: &Receiver<Task>) {
         while let Some(task) = next(queue) {
-            let Task::Chunk { parcel, item, file } = task else { unreachable!("a pipe has only chunks") };
+            let Task::Chunk { parcel, item, file, .. } = task else { unreachable!("a pipe has only chunks") };
             let Some(mut frame) = self.shared.frame() else { return };
             let begin = Instant::now();
             (frame.parcel, frame.kind) = (parcel, Kind::Chunk);

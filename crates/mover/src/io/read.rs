@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 pub use chunks::ChunkReader;
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 pub use files::OpenFiles;
-use proto::control::DigestKind;
+use proto::control::{Begun, DigestKind};
 use proto::source::{Item, Read};
 use proto::{Entry, EntryKind};
 use sys::file::{Dir, Meta, OpenFlags, read_exact_at};
@@ -95,6 +95,8 @@ pub enum Task {
         item: Item,
         /// The file.
         file: Arc<SourceFile>,
+        /// It is the rest of a chunk, from here on.
+        after: Option<Begun>,
     },
     /// Small files.
     Batch {
@@ -102,6 +104,8 @@ pub enum Task {
         parcel: u64,
         /// The files.
         items: Vec<(Item, Arc<SourceFile>)>,
+        /// They are the rest of a parcel, from here on.
+        after: Option<Begun>,
     },
     /// Compare with the destination's digest.
     Compare {
@@ -259,8 +263,9 @@ pub fn read_batches(shared: &Shared, queue: &Receiver<Task>) {
     while let Some(task) = next(queue) {
         let begin = Instant::now();
         match task {
-            Task::Batch { parcel, items } => {
-                let Some(frame) = shared.frame() else { return };
+            Task::Batch { parcel, items, after } => {
+                let Some(mut frame) = shared.frame() else { return };
+                frame.after = after;
                 let begin = Instant::now();
                 let loaded = small::load(shared, frame, parcel, &items);
                 shared.busy.files.since(begin);

@@ -290,8 +290,7 @@ pub fn write_chunks(shared: &Shared, feed: &Feed, mut ring: Ring) {
             if let (Ok(()), Some(file)) = (&result, job.target.file()) {
                 trials.ended(&job, file, done.offset, done.range.len() as u64);
             }
-            let frame =
-                Frame { buf: done.buf, parts: job.parts, parcel: job.parcel, kind: Kind::Chunk, corrupt: false };
+            let frame = Frame::of_chunk(done.buf, job.parts, job.parcel);
             finish_chunk(shared, &job.target, frame, result, job.begin);
         }
     }
@@ -346,7 +345,7 @@ fn begin_chunk(
             match ring.submit_write(fd, offset, buf, range, token) {
                 Ok(()) => Some(InFlight { parcel, parts, target, begin, way }),
                 Err(rejected) => {
-                    let frame = Frame { buf: rejected.buf, parts, parcel, kind: Kind::Chunk, corrupt: false };
+                    let frame = Frame::of_chunk(rejected.buf, parts, parcel);
                     finish_chunk(shared, &target, frame, Err(rejected.error), begin);
                     None
                 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use proto::control::Arrived;
 use proto::limits::{ARRIVED_PARCELS_MAX, RECORD_PAYLOAD_MAX};
 use proto::record::{HEADER, HEADER_COVERED, Header, Kind};
 use proto::seal::{CheckError, Protection, Sealer};
@@ -18,6 +19,7 @@ use sys::poll::{Epoll, Event, Interest, Waker};
 use tokio::sync::mpsc;
 
 use super::backlog::Backlog;
+use super::kept::Kept;
 use super::wake::Wake;
 use super::{NetEvent, NetStats, Opened};
 use crate::accept::Permit;
@@ -39,6 +41,8 @@ pub struct Shared {
     pub batches: Sender<Frame>,
     /// How many chunks may wait; `None` for as many as there are frames.
     pub backlog: Option<Backlog>,
+    /// What came of parcels whose streams have ended.
+    pub kept: Kept,
     /// Bytes of a chunk.
     pub chunk_size: u32,
     /// Numbers.
@@ -188,19 +192,18 @@ impl Loop {
         let id = opened.id;
         if let Err(error) = self.epoll.add(opened.socket.as_ref(), u64::from(id), Interest::READ.edge()) {
             let why = Some(format!("watching the socket: {error}"));
-            let _ = self.shared.events.blocking_send(NetEvent::Closed { id, why, arrived: Vec::new() });
+            let _ = self.shared.events.blocking_send(NetEvent::Closed { id, why, arrived: Arrived::default() });
             return;
         }
         self.streams.insert(id, Stream::new(opened, self.shared.protection));
     }
 
+    /// Closes a stream once what the kernel has of it now is taken: that has come over the path, and need not come again.
     fn abandon(&mut self, id: u16) {
-        let Some(stream) = self.streams.remove(&id) else { return };
-        // Its path is dead: there is nobody to take leave of.
-        if let Err(error) = sys::socket::set_reset_on_close(&stream.socket) {
-            tracing::debug!(%error, "closing without delay");
-        }
-        self.close(stream, Some("the sending end gave it up".to_owned()));
+        let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.until_closed.is_none()) else { return };
+        // What cannot be asked has nothing.
+        stream.until_closed = Some(sys::socket::inq(stream.socket.as_fd()).unwrap_or(0));
+        stream.readable = true;
     }
 
     /// One turn for every stream that has something. True if one waits for a frame.
@@ -213,8 +216,20 @@ impl Loop {
             }
             stream.starved = false;
             for _ in 0..RECORDS_PER_TURN {
+                if stream.until_closed == Some(0) {
+                    // Its path is dead, or left: there is nobody to take leave of.
+                    if let Err(error) = sys::socket::set_reset_on_close(&stream.socket) {
+                        tracing::debug!(%error, "closing without delay");
+                    }
+                    closed.push((id, Some("the stream was given up".to_owned())));
+                    break;
+                }
                 match stream.turn(&self.shared) {
                     Turn::More => continue,
+                    Turn::Dry if stream.until_closed.is_some() => {
+                        stream.until_closed = Some(0);
+                        continue;
+                    }
                     Turn::Dry => stream.readable = false,
                     Turn::Starved => (stream.starved, starved) = (true, true),
                     Turn::Closed(why) => closed.push((id, why)),
@@ -233,11 +248,16 @@ impl Loop {
     fn close(&self, stream: Stream, why: Option<String>) {
         let _ = self.epoll.delete(stream.socket.as_ref());
         let _ = stream.socket.shutdown(std::net::Shutdown::Both);
-        if let Some(frame) = stream.frame {
-            self.shared.pool.give(frame);
-        }
-        let _ =
-            self.shared.events.blocking_send(NetEvent::Closed { id: stream.id, why, arrived: stream.arrived.into() });
+        let Shared { pool, kept, events, .. } = self.shared.as_ref();
+        let begun = match stream.frame {
+            Some(frame) if stream.corrupt => {
+                pool.give(frame);
+                None
+            }
+            frame => frame.and_then(|frame| kept.keep(frame, pool)),
+        };
+        let arrived = Arrived { whole: stream.arrived.into(), begun };
+        let _ = events.blocking_send(NetEvent::Closed { id: stream.id, why, arrived });
     }
 }
 
@@ -259,6 +279,8 @@ struct Stream {
     opener: Sealer,
     readable: bool,
     starved: bool,
+    /// It is to be closed when it has received so many bytes more.
+    until_closed: Option<u64>,
     head: [u8; HEADER],
     head_got: usize,
     incoming: Option<Incoming>,
@@ -285,6 +307,7 @@ impl Stream {
             _permit: opened.permit,
             readable: true,
             starved: false,
+            until_closed: None,
             head: [0; HEADER],
             head_got: 0,
             incoming: None,
@@ -331,6 +354,7 @@ impl Stream {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Turn::More,
             Err(e) => return Turn::Closed(Some(e.to_string())),
         };
+        self.until_closed = self.until_closed.map(|left| left.saturating_sub(n as u64));
         match &mut self.incoming {
             None => self.head_got += n,
             Some(incoming) => {
@@ -359,16 +383,18 @@ impl Stream {
         let covered: [u8; HEADER_COVERED] = self.head[..HEADER_COVERED].try_into().expect("32 bytes");
         let header = Header::decode(&covered).map_err(|e| Turn::Closed(Some(e.to_string())))?;
         let memory = matches!(header.kind, Kind::Memory | Kind::End);
-        if memory && self.frame.is_some() {
+        if (memory || header.is_rest()) && self.frame.is_some() {
             return Err(Turn::Closed(Some("a parcel was cut off by another kind of record".to_owned())));
         }
         if header.kind == Kind::Memory && self.scratch.is_empty() {
             self.scratch = vec![0; RECORD_PAYLOAD_MAX];
         }
         if !memory && self.frame.is_none() {
-            let mut frame = shared.frame(header.kind).ok_or(Turn::Starved)?;
+            let mut frame = shared.kept.take(&header).or_else(|| shared.frame(header.kind)).ok_or(Turn::Starved)?;
             (frame.parcel, frame.kind) = (header.parcel, header.kind);
-            (self.filled, self.corrupt) = (0, false);
+            self.filled = frame.parts.last().map_or(0, |part| (part.start + part.len) as usize);
+            // A rest of which the begin is not here is of no use: all of it is to come again.
+            self.corrupt = header.is_rest() && frame.parts.is_empty();
             self.frame = Some(frame);
         }
         let start = match &self.frame {
@@ -420,6 +446,8 @@ impl Stream {
                 }
                 return Turn::More;
             }
+            // It has only named the place.
+            Kind::Chunk | Kind::Small if header.is_rest() => return Turn::More,
             Kind::Chunk | Kind::Small => {}
         }
         self.filled = start + len;
@@ -434,7 +462,7 @@ impl Stream {
     }
 
     fn hand_on(&mut self, shared: &Shared) -> Turn {
-        let mut frame = self.frame.take().expect("caller has seen it");
+        let frame = self.frame.take().expect("caller has seen it");
         if self.corrupt {
             let event = NetEvent::Corrupt { parcel: frame.parcel };
             shared.pool.give(frame);
@@ -443,7 +471,6 @@ impl Stream {
                 Err(_) => Turn::Closed(None),
             };
         }
-        frame.corrupt = false;
         NetStats::add(&shared.stats.parcels, 1);
         let to = if frame.kind == Kind::Chunk { &shared.chunks } else { &shared.batches };
         let parcel = frame.parcel;
@@ -490,50 +517,4 @@ fn join(parts: &mut Vec<Part>, header: &Header, start: usize) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::numa::Placement;
-
-    const FRAMES: usize = 64;
-
-    /// A slow disk has few chunks waiting for it, and who may receive no more is woken when one has left the queue.
-    #[test]
-    fn a_standing_queue_of_chunks_holds_up_chunks_and_nothing_else() {
-        let waker = Waker::new().unwrap();
-        let pool = Pool::new(FRAMES, 4096, vec![waker.clone()], Placement::default()).unwrap();
-        let (chunks, queue) = bounded(FRAMES);
-        let (events, _news) = mpsc::channel(1);
-        let shared = Shared {
-            pool: pool.clone(),
-            chunks,
-            batches: bounded(0).0,
-            backlog: Some(Backlog::new(Instant::now())),
-            chunk_size: 4096,
-            stats: NetStats::default(),
-            protection: Protection::Clear,
-            events,
-        };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while let Some(frame) = shared.frame(Kind::Chunk) {
-            assert!(Instant::now() < deadline, "{} chunks wait", queue.len());
-            // A pool that is empty is another reason to wait.
-            if queue.len() < FRAMES / 2 {
-                shared.chunks.send(frame).unwrap();
-            } else {
-                pool.give(frame);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        assert!(pool.free() >= FRAMES / 2, "there are frames");
-        pool.give(shared.frame(Kind::Small).expect("small files are not held up"));
-        let epoll = Epoll::new().unwrap();
-        epoll.add(&waker, 1, Interest::READ).unwrap();
-        let mut woken = Vec::with_capacity(4);
-        waker.drain();
-        assert!(shared.frame(Kind::Chunk).is_none());
-        let _taken = queue.recv().unwrap();
-        pool.moved();
-        epoll.wait(&mut woken, Some(Duration::ZERO)).unwrap();
-        assert!(!woken.is_empty(), "nobody was woken");
-    }
-}
+mod tests;

@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use proto::control::Arrived;
 use proto::seal::Protection;
 use sys::poll::{Epoll, Event, Interest, Waker};
 use tokio::sync::mpsc;
@@ -225,7 +226,7 @@ impl Loop {
                     self.tell(NetEvent::Closed {
                         id,
                         why: Some(format!("watching the socket: {error}")),
-                        arrived: Vec::new(),
+                        arrived: Arrived::default(),
                     });
                     return;
                 }
@@ -308,7 +309,7 @@ impl Loop {
         if let Some(frame) = stream.into_frame() {
             self.shared.pool.give(frame);
         }
-        self.tell(NetEvent::Closed { id, why: why.map(|e| e.to_string()), arrived: Vec::new() });
+        self.tell(NetEvent::Closed { id, why: why.map(|e| e.to_string()), arrived: Arrived::default() });
     }
 
     fn tell(&self, event: NetEvent) {

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::frame::Pool;
 use crate::net::gate::Gate;
+use crate::net::kept::Kept;
 use crate::net::{NetStats, receiver, sender};
 use crate::session::receiving::wakers;
 
@@ -136,6 +137,7 @@ fn network_threads_run_and_frames_lie_where_the_session_is_placed() {
             chunks: bounded(0).0,
             batches: bounded(0).0,
             backlog: None,
+            kept: Kept::new(&pool),
             chunk_size: 4096,
             stats: NetStats::default(),
             protection: Protection::Clear,

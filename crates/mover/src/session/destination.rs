@@ -451,6 +451,7 @@ impl Session {
             NetEvent::Closed { id, why, arrived } => {
                 if let Some(receiving) = &mut self.receiving {
                     receiving.closed(id, why.as_deref());
+                    receiving.release(|index, generation| self.targets.get(index, generation).is_some());
                 }
                 self.wire.link.send(Control::StreamEnded { stream: id, arrived }).await;
             }

@@ -349,7 +349,8 @@ mod tests {
         // The first reader cannot begin: it gets no frame.
         let held: Vec<_> = std::iter::from_fn(|| pool.try_take()).collect();
         let count = 3;
-        (0..count as u64).for_each(|parcel| lanes.give(0, Task::Chunk { parcel, item, file: file.clone() }));
+        (0..count as u64)
+            .for_each(|parcel| lanes.give(0, Task::Chunk { parcel, item, file: file.clone(), after: None }));
         let left = |lanes: &Lanes| lanes.lanes[0].chunks.as_ref().unwrap().len();
         while left(&lanes) == count {
             std::thread::yield_now();
@@ -370,7 +371,7 @@ mod tests {
         let (mut lanes, pool, mut news) = lanes(dir.path());
         assert_eq!((lanes.of(&on(1)), lanes.of(&on(2))), (0, 1));
         let (file, item) = chunk_of_file(dir.path());
-        let task = |parcel| Task::Chunk { parcel, item, file: file.clone() };
+        let task = |parcel| Task::Chunk { parcel, item, file: file.clone(), after: None };
         // No reader gets a frame meanwhile.
         let held: Vec<_> = std::iter::from_fn(|| pool.try_take()).collect();
         let share = FRAMES as u64 / 3;

@@ -17,6 +17,7 @@ use crate::control::attribution::Limit;
 use crate::control::congestion;
 use crate::frame::{Frame, Pool};
 use crate::net::backlog::Backlog;
+use crate::net::kept::Kept;
 use crate::net::receiver::{RecvThread, Shared};
 use crate::net::{NetEvent, NetStats, Opened};
 use crate::numa::Placement;
@@ -61,6 +62,7 @@ impl Receiving {
     pub fn new(context: &mut Context, pool: Pool, wakers: Vec<Waker>, queues: Queues) -> Receiving {
         let (tell, events) = mpsc::channel(NEWS_MAX);
         let shared = Arc::new(Shared {
+            kept: Kept::new(&pool),
             pool,
             chunks: queues.chunks,
             batches: queues.batches,
@@ -103,6 +105,12 @@ impl Receiving {
     /// A stream is closed; `why` if not in good order.
     pub fn closed(&mut self, id: u16, why: Option<&str>) {
         self.streams.closed(id, why);
+    }
+
+    /// Lets go of what came of parcels whose streams have ended, as far as nothing in them is expected any more, by index of
+    /// the file and generation.
+    pub fn release(&self, is_expected: impl Fn(u64, u8) -> bool) {
+        self.shared.kept.release(is_expected, &self.shared.pool);
     }
 
     /// Payload bytes verified so far.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use proto::control::{Bye, Control, CopyOptions, DigestKind, Outcome, ToDestination, ToSource};
+use proto::control::{Arrived, Bye, Control, CopyOptions, DigestKind, Outcome, ToDestination, ToSource};
 use proto::limits::ARRIVED_PARCELS_MAX;
 use proto::source::{Finished, Job, STREAM_PARCELS_MAX, Source};
 use proto::{Entry, EntryKind, RelPath};
@@ -318,15 +318,20 @@ impl Session {
 
     fn task(&mut self, job: Job) -> Option<Task> {
         match job {
-            Job::Chunk { parcel, item } => {
-                self.sizes.insert(parcel, vec![(item.index, item.len)]);
-                Some(Task::Chunk { parcel, item, file: self.files.get(&item.index)?.clone() })
+            Job::Chunk { parcel, item, after } => {
+                // The rest of a parcel lands with what came before.
+                if after.is_none() {
+                    self.sizes.insert(parcel, vec![(item.index, item.len)]);
+                }
+                Some(Task::Chunk { parcel, item, file: self.files.get(&item.index)?.clone(), after })
             }
-            Job::Batch { parcel, items } => {
-                self.sizes.insert(parcel, items.iter().map(|i| (i.index, i.len)).collect());
+            Job::Batch { parcel, items, after } => {
+                if after.is_none() {
+                    self.sizes.insert(parcel, items.iter().map(|i| (i.index, i.len)).collect());
+                }
                 let items =
                     items.into_iter().filter_map(|item| Some((item, self.files.get(&item.index)?.clone()))).collect();
-                Some(Task::Batch { parcel, items })
+                Some(Task::Batch { parcel, items, after })
             }
             Job::Compare { index, digest } => Some(Task::Compare { file: self.files.get(&index)?.clone(), digest }),
         }
@@ -390,7 +395,7 @@ impl Session {
             }
             Control::Bye(bye) => self.bye = Some(bye),
             Control::Refused(why) => return Err(LinkError::Refused(why).into()),
-            Control::StreamEnded { stream, arrived } if arrived.len() <= ARRIVED_PARCELS_MAX => {
+            Control::StreamEnded { stream, arrived } if arrived.whole.len() <= ARRIVED_PARCELS_MAX => {
                 let is_open = self.sending.streams.is_open(stream);
                 if let Some(arrived) = self.endings.ended(stream, arrived, is_open) {
                     self.machine.handle_stream_ended(stream, &arrived);
@@ -581,7 +586,7 @@ impl Session {
         {
             match overdue {
                 Ok(id) => self.wire.link.send(Control::StreamLost(id)).await,
-                Err(id) => self.machine.handle_stream_ended(id, &[]),
+                Err(id) => self.machine.handle_stream_ended(id, &Arrived::default()),
             }
         }
         if now.duration_since(self.last_second) >= SECOND {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{File, Parcel, STREAM_PARCELS_MAX, Source, is_small};
+use crate::control::Begun;
 use crate::limits::{BATCH_FILES_MAX, PARCELS_UNLANDED_MAX};
 use crate::{ChunkSet, EntryKind};
 
@@ -34,6 +35,8 @@ pub enum Job {
         parcel: u64,
         /// The range.
         item: Item,
+        /// Where it begins, if the destination keeps what stands before it in the chunk.
+        after: Option<Begun>,
     },
     /// Read small files whole.
     Batch {
@@ -41,6 +44,8 @@ pub enum Job {
         parcel: u64,
         /// The files.
         items: Vec<Item>,
+        /// The file before them in the parcel, if the destination keeps those up to it.
+        after: Option<Begun>,
     },
     /// Compare a file with a BLAKE3 digest.
     Compare {
@@ -133,15 +138,21 @@ impl Source {
     /// answer as the first time.
     pub fn poll_job<R: Into<Room>>(&mut self, room: impl Fn(u8) -> R) -> Option<(u8, Job)> {
         let (first, count) = (self.next_lane, self.lanes.len());
-        for lane in (first..first + count).map(|n| n % count) {
-            // There are at most DISKS_MAX.
-            let number = lane as u8;
-            if let Some(job) = self.job_of(lane, room(number).into()) {
-                self.next_lane = (lane + 1) % count;
-                return Some((number, job));
+        loop {
+            let parcels = self.parcels.len();
+            for lane in (first..first + count).map(|n| n % count) {
+                // There are at most DISKS_MAX.
+                let number = lane as u8;
+                if let Some(job) = self.job_of(lane, room(number).into()) {
+                    self.next_lane = (lane + 1) % count;
+                    return Some((number, job));
+                }
+            }
+            // What was to be read again and is not makes room in the window of its disk: also for lanes that were asked before.
+            if self.parcels.len() == parcels {
+                return None;
             }
         }
-        None
     }
 
     fn job_of(&mut self, lane: usize, room: Room) -> Option<Job> {
@@ -205,18 +216,21 @@ impl Source {
     fn read_again(&mut self, id: u64) -> Option<Job> {
         let parcel = self.parcels.get_mut(&id)?;
         parcel.queued = false;
-        let files = &mut self.files;
-        parcel.items.retain(|item| {
-            let file = files.get_mut(&item.index).filter(|f| f.generation == item.generation && f.failed.is_none());
-            file.map(|f| f.reading += 1).is_some()
+        parcel.retain(|item| {
+            let file = self.files.get(&item.index);
+            file.is_some_and(|f| f.generation == item.generation && f.failed.is_none())
         });
-        match parcel.items.as_slice() {
+        let (after, items) = parcel.rest(id);
+        for item in &items {
+            self.files.get_mut(&item.index).expect("retained").reading += 1;
+        }
+        match items.as_slice() {
             [] => {
                 self.forget(id);
                 None
             }
-            [item] if !parcel.batch => Some(Job::Chunk { parcel: id, item: *item }),
-            items => Some(Job::Batch { parcel: id, items: items.to_vec() }),
+            [item] if !parcel.batch => Some(Job::Chunk { parcel: id, item: *item, after }),
+            _ => Some(Job::Batch { parcel: id, items, after }),
         }
     }
 
@@ -238,7 +252,8 @@ impl Source {
             let offset = chunk * chunk_size;
             let len = file.entry.size().map_or(chunk_size, |size| (size - offset.min(size)).min(chunk_size)) as u32;
             let item = Item { index, generation: file.generation, offset, len };
-            return Some(Job::Chunk { parcel: self.parcel(lane, disk, vec![item], false), item });
+            let parcel = self.parcel(lane, disk, vec![item], false);
+            return Some(Job::Chunk { parcel, item, after: None });
         }
         None
     }
@@ -276,7 +291,7 @@ impl Source {
         if items.is_empty() {
             return None;
         }
-        Some(Job::Batch { parcel: self.parcel(lane, disk, items.clone(), true), items })
+        Some(Job::Batch { parcel: self.parcel(lane, disk, items.clone(), true), items, after: None })
     }
 
     /// How much goes into the next batch, unless its first file alone has more.
@@ -294,15 +309,61 @@ impl Source {
         self.next_parcel += 1;
         self.under_way[disk] += 1;
         let (lane, disk) = (lane as u8, disk as u8);
-        self.parcels
-            .insert(id, Parcel { items, lane, disk, stream: None, batch, repairs: 0, losses: 0, queued: false });
+        let parcel = Parcel { items, kept: 0, lane, disk, stream: None, batch, repairs: 0, losses: 0, queued: false };
+        self.parcels.insert(id, parcel);
         id
     }
 }
 
+impl Parcel {
+    /// The destination keeps all of it that stands before a place, or nothing if there is no such place within it.
+    pub(super) fn keep(&mut self, begun: Begun) {
+        let Begun { file, offset, .. } = begun;
+        let kept = if self.batch {
+            self.items
+                .iter()
+                .position(|item| item.index == file)
+                .map(|at| at as u32 + 1)
+                .filter(|files| (*files as usize) < self.items.len())
+        } else {
+            let item = self.items[0];
+            let bytes = offset.checked_sub(item.offset).filter(|_| item.index == file);
+            bytes.and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes < item.len)
+        };
+        self.kept = kept.unwrap_or(0);
+    }
+
+    /// Leaves items out that are sent no more. What is kept of a batch is counted without them; if nothing else is left,
+    /// all of it is sent again.
+    pub(super) fn retain(&mut self, stays: impl Fn(&Item) -> bool) {
+        if self.batch {
+            self.kept = self.items[..self.kept as usize].iter().filter(|item| stays(item)).count() as u32;
+        }
+        self.items.retain(stays);
+        if self.batch && self.kept as usize == self.items.len() {
+            self.kept = 0;
+        }
+    }
+
+    /// What is to be read and sent: all that the destination does not keep, and where that begins.
+    fn rest(&self, id: u64) -> (Option<Begun>, Vec<Item>) {
+        let kept = if self.batch { self.kept as usize } else { 0 };
+        let mut items = self.items[kept..].to_vec();
+        let before = if self.batch { self.items[..kept].last() } else { self.items.first() };
+        let Some(Item { index, offset, .. }) = before.copied().filter(|_| self.kept > 0) else { return (None, items) };
+        if self.batch {
+            return (Some(Begun { parcel: id, file: index, offset: 0 }), items);
+        }
+        for item in &mut items {
+            (item.offset, item.len) = (item.offset + u64::from(self.kept), item.len - self.kept);
+        }
+        (Some(Begun { parcel: id, file: index, offset: offset + u64::from(self.kept) }), items)
+    }
+}
+
 impl File {
-    /// It is to be sent, to this disk: what started again may have got another one.
+    /// It is to be sent, to this disk: what started again may have got another one, or is compared first.
     fn is_for(&self, disk: usize) -> bool {
-        self.failed.is_none() && usize::from(self.disk) == disk
+        self.failed.is_none() && !self.comparing && usize::from(self.disk) == disk
     }
 }

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::control::Begun;
 use crate::limits::PARCELS_UNLANDED_MAX;
 use crate::{Identity, RelPath, Time};
 
@@ -49,7 +50,7 @@ enum Happens {
     Compared(u64, Result<bool, String>),
     Fail(u64),
     Sent(u64, u16),
-    StreamLost(u16),
+    StreamEnded(u16, Arrived),
     PollMessage,
 }
 
@@ -67,6 +68,11 @@ fn chunks() -> impl Strategy<Value = ChunkSet> {
         ranges.into_iter().flat_map(|(from, len)| from..from + len).for_each(|c| _ = set.insert(c));
         set
     })
+}
+
+fn arrived() -> impl Strategy<Value = Arrived> {
+    let begun = (0u64..8, 0u64..8, 0u64..60).prop_map(|(parcel, file, offset)| Begun { parcel, file, offset });
+    (prop::collection::vec(0u64..8, 0..2), prop::option::of(begun)).prop_map(|(whole, begun)| Arrived { whole, begun })
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
@@ -101,7 +107,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => (index(), prop_oneof![any::<bool>().prop_map(Ok), Just(Err("no".into()))]).prop_map(|(i, same)| Happens::Compared(i, same)),
         1 => index().prop_map(Happens::Fail),
         2 => (index(), 0u16..3).prop_map(|(parcel, stream)| Happens::Sent(parcel, stream)),
-        1 => (0u16..3).prop_map(Happens::StreamLost),
+        1 => (0u16..3, arrived()).prop_map(|(stream, arrived)| Happens::StreamEnded(stream, arrived)),
         2 => Just(Happens::PollMessage),
     ]
 }
@@ -117,8 +123,8 @@ proptest! {
                 Happens::Flush => source.flush(),
                 Happens::Message(message) => drop(source.handle_message(message)),
                 Happens::PollJob(lane, room) => match source.poll_job(|number| if number == lane { room } else { true.into() }) {
-                    Some((_, Job::Chunk { parcel, item })) => out.push((parcel, item)),
-                    Some((_, Job::Batch { parcel, items })) => out.extend(items.into_iter().map(|item| (parcel, item))),
+                    Some((_, Job::Chunk { parcel, item, .. })) => out.push((parcel, item)),
+                    Some((_, Job::Batch { parcel, items, .. })) => out.extend(items.into_iter().map(|item| (parcel, item))),
                     Some((_, Job::Compare { .. })) | None => {}
                 },
                 Happens::Read(n, read) => if n < out.len() {
@@ -131,7 +137,7 @@ proptest! {
                 Happens::Compared(index, same) => source.handle_compared(index, same),
                 Happens::Fail(index) => source.fail(index, "no".into()),
                 Happens::Sent(parcel, stream) => source.handle_sent(parcel, stream),
-                Happens::StreamLost(stream) => source.handle_stream_ended(stream, &[]),
+                Happens::StreamEnded(stream, arrived) => source.handle_stream_ended(stream, &arrived),
                 Happens::PollMessage => drop(source.poll_message()),
             }
             while let Some(finished) = source.poll_finished() {
@@ -143,6 +149,8 @@ proptest! {
             prop_assert_eq!(source.asked_bytes, asked, "what the destination has not answered");
             prop_assert!(source.lanes.iter().map(|l| l.again.len()).sum::<usize>() <= source.next_parcel as usize, "each parcel is queued once");
             prop_assert!(source.parcels.values().all(|p| !p.items.is_empty()), "no parcel is empty");
+            let whole = |p: &&Parcel| if p.batch { p.items.len() as u32 } else { p.items[0].len };
+            prop_assert!(source.parcels.values().all(|p| p.kept == 0 || p.kept < whole(&p)), "there is a rest");
             let to = |disk| source.parcels.values().filter(|p| usize::from(p.disk) == disk).count();
             prop_assert_eq!(source.under_way, std::array::from_fn(to));
         }
@@ -283,7 +291,7 @@ fn repairs_are_bounded() {
     source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
     let mut parcels = BTreeSet::new();
     let mut sent = 0;
-    while let Some(Job::Chunk { parcel, item }) = job(&mut source) {
+    while let Some(Job::Chunk { parcel, item, .. }) = job(&mut source) {
         assert!(source.handle_read(parcel, item, Read::Whole));
         source.handle_sent(parcel, 1);
         parcels.insert(parcel);
@@ -304,7 +312,7 @@ fn losses_are_bounded() {
     source.handle_message(ToSource::Wants(vec![(0, all()), (1, all())])).unwrap();
     let mut sent = 0;
     for stream in 0..1000 {
-        while let Some(Job::Chunk { parcel, item }) = job(&mut source) {
+        while let Some(Job::Chunk { parcel, item, .. }) = job(&mut source) {
             assert!(source.handle_read(parcel, item, Read::Whole));
             if item.index == 1 {
                 source.handle_sent(parcel, 9999);
@@ -314,7 +322,7 @@ fn losses_are_bounded() {
                 sent += 1;
             }
         }
-        source.handle_stream_ended(stream, &[]);
+        source.handle_stream_ended(stream, &Arrived::default());
     }
     assert_eq!(sent % (1 + usize::from(LOSSES_PER_PARCEL_MAX)), 0);
     let ends: Vec<_> = std::iter::from_fn(|| source.poll_message())
@@ -333,7 +341,7 @@ fn repairs_of_an_old_state_do_not_count() {
     let mut source = announced([file(20)]);
     source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
     let jobs: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
-    let [Job::Chunk { parcel, item }, Job::Chunk { parcel: other, item: next }, ..] = jobs[..] else {
+    let [Job::Chunk { parcel, item, .. }, Job::Chunk { parcel: other, item: next, .. }, ..] = jobs[..] else {
         panic!("{jobs:?}")
     };
     assert!(source.handle_read(parcel, item, Read::Whole));
@@ -349,7 +357,7 @@ fn restarts_are_bounded() {
     let mut reads = 0;
     loop {
         source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
-        let Some(Job::Batch { parcel, items }) = job(&mut source) else { panic!("nothing to read") };
+        let Some(Job::Batch { parcel, items, .. }) = job(&mut source) else { panic!("nothing to read") };
         assert!(!source.handle_read(parcel, items[0], Read::Changed(Box::new(file(1)))));
         reads += 1;
         match std::iter::from_fn(|| source.poll_message()).last() {
@@ -417,7 +425,7 @@ fn what_has_landed_is_not_sent_again() {
             assert!(source.handle_read(parcel, item, Read::Whole));
             source.handle_sent(parcel, 1);
         }
-        source.handle_stream_ended(1, &[]);
+        source.handle_stream_ended(1, &Arrived::default());
         let again: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
         assert_eq!(again, jobs);
         source.handle_message(ToSource::Landed(again.iter().map(|job| only_item(job).0).collect())).unwrap();
@@ -443,15 +451,96 @@ fn what_has_arrived_is_not_sent_again() {
     }
     let parcels: Vec<u64> = jobs.iter().map(|job| only_item(job).0).collect();
     // The word of a stream counts for what it carried, and once.
-    let arrived = [parcels[0], parcels[2], parcels[4], 999];
+    let arrived = Arrived { whole: vec![parcels[0], parcels[2], parcels[4], 999], begun: None };
     source.handle_stream_ended(1, &arrived);
     let again: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
     assert_eq!(again, [jobs[1].clone(), jobs[3].clone()]);
-    source.handle_stream_ended(1, &[]);
+    source.handle_stream_ended(1, &Arrived::default());
     assert_eq!(job(&mut source), None);
-    source.handle_stream_ended(2, &[]);
+    source.handle_stream_ended(2, &Arrived::default());
     assert_eq!(job(&mut source), Some(jobs[4].clone()));
     assert_eq!(source.unlanded(), jobs.len());
+}
+
+/// A file that has changed is compared before anything of its new state is sent, though it stood in the queue before.
+#[test]
+fn what_is_compared_is_not_sent() {
+    let mut source = announced([file(30)]);
+    source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
+    let (parcel, item) = only_item(&job(&mut source).unwrap());
+    assert!(!source.handle_read(parcel, item, Read::Changed(Box::new(file(40)))));
+    let digest = [1; 32];
+    let want = Want { disk: 0, what: Wanted::IfDiffers(digest) };
+    source.handle_message(ToSource::Wants(vec![(0, want)])).unwrap();
+    assert_eq!(job(&mut source), Some(Job::Compare { index: 0, digest }));
+    assert_eq!(job(&mut source), None);
+    source.handle_compared(0, Ok(false));
+    assert!(matches!(job(&mut source), Some(Job::Chunk { item: Item { offset: 0, generation: 1, .. }, .. })));
+}
+
+/// Of the parcel that was under way only the rest is sent, as often as its stream ends; all of it when nothing is said of
+/// it, and when what came is damaged.
+#[test]
+fn what_is_kept_of_a_chunk_is_not_sent_again() {
+    let mut source = announced([file(11)]);
+    source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
+    let jobs: Vec<Job> = std::iter::from_fn(|| job(&mut source)).collect();
+    let (parcel, chunk) = only_item(&jobs[0]);
+    let (last, _) = only_item(&jobs[1]);
+    let begun = |parcel, offset| Begun { parcel, file: 0, offset };
+    let mut read = chunk;
+    let mut lost = |source: &mut Source, begun| {
+        source.handle_read(parcel, read, Read::Whole);
+        source.handle_sent(parcel, 1);
+        source.handle_stream_ended(1, &Arrived { whole: Vec::new(), begun });
+        let Some(Job::Chunk { item, after, .. }) = job(source) else { panic!("nothing is sent again") };
+        read = item;
+        (item.offset, item.len, after)
+    };
+    for offset in [1, 3, 7] {
+        let place = Some(begun(parcel, offset));
+        assert_eq!(lost(&mut source, place), (offset, CHUNK - offset as u32, place));
+    }
+    // Of nothing, all, and another parcel nothing is kept; nor beyond the end, or in another file.
+    let other = Begun { file: 1, ..begun(parcel, 3) };
+    for none in [None, Some(begun(parcel, 0)), Some(begun(parcel, 8)), Some(begun(last, 10)), Some(other)] {
+        assert_eq!(lost(&mut source, none), (0, CHUNK, None), "{none:?}");
+    }
+    let place = Some(begun(parcel, 5));
+    assert_eq!(lost(&mut source, place), (5, 3, place));
+    source.handle_message(ToSource::Repair(parcel)).unwrap();
+    assert_eq!(job(&mut source), Some(jobs[0].clone()));
+}
+
+/// Of a batch whole files are kept. When its rest is not sent, for they cannot be read, all that is kept is.
+#[test]
+fn what_is_kept_of_a_batch_is_completed_or_sent_again() {
+    let mut source = announced([file(1), file(2), file(3)]);
+    source.handle_message(ToSource::Wants((0..3).map(|index| (index, all())).collect())).unwrap();
+    source.handle_scan_end();
+    let Some(Job::Batch { parcel, items, .. }) = job(&mut source) else { panic!("no batch") };
+    assert_eq!(items.len(), 3);
+    items.iter().for_each(|item| assert!(source.handle_read(parcel, *item, Read::Whole)));
+    source.handle_sent(parcel, 1);
+    let begun = Some(Begun { parcel, file: 1, offset: 0 });
+    source.handle_stream_ended(1, &Arrived { whole: Vec::new(), begun });
+    assert_eq!(job(&mut source), Some(Job::Batch { parcel, items: items[2..].to_vec(), after: begun }));
+    assert!(!source.handle_read(parcel, items[2], Read::Failed("no".into())));
+    assert_eq!(job(&mut source), Some(Job::Batch { parcel, items: items[..2].to_vec(), after: None }));
+}
+
+/// What was read from a pipe is kept by the reader, as whole chunks.
+#[test]
+fn of_a_pipe_whole_chunks_are_sent_again() {
+    let mut source = announced([Entry { kind: EntryKind::Stream, ..file(0) }]);
+    source.handle_message(ToSource::Wants(vec![(0, all())])).unwrap();
+    let first = job(&mut source).unwrap();
+    let (parcel, item) = only_item(&first);
+    source.handle_read(parcel, item, Read::Whole);
+    source.handle_sent(parcel, 1);
+    let begun = Some(Begun { parcel, file: 0, offset: 3 });
+    source.handle_stream_ended(1, &Arrived { whole: Vec::new(), begun });
+    assert_eq!(job(&mut source), Some(first));
 }
 
 /// A big file that has become small is sent once, as a small one.
@@ -476,7 +565,7 @@ fn the_state_that_was_placed_is_reported() {
     let (parcel, item) = only_item(&job(&mut source).unwrap());
     source.handle_read(parcel, item, Read::Whole);
     source.handle_sent(parcel, 1);
-    source.handle_stream_ended(1, &[]);
+    source.handle_stream_ended(1, &Arrived::default());
     assert!(job(&mut source).is_some());
     assert!(!source.handle_read(parcel, item, Read::Changed(Box::new(file(30)))));
     source.handle_message(ToSource::Done(vec![(0, Outcome::Placed)])).unwrap();
@@ -520,8 +609,8 @@ fn a_pipe_gets_every_chunk() {
 
 fn only_item(job: &Job) -> (u64, Item) {
     match job {
-        Job::Chunk { parcel, item } => (*parcel, *item),
-        Job::Batch { parcel, items } if items.len() == 1 => (*parcel, items[0]),
+        Job::Chunk { parcel, item, .. } => (*parcel, *item),
+        Job::Batch { parcel, items, .. } if items.len() == 1 => (*parcel, items[0]),
         other => panic!("{other:?}"),
     }
 }
@@ -531,8 +620,8 @@ fn read_all(source: &mut Source, open: impl Fn(u8) -> bool) -> Vec<(u8, Item)> {
     let mut read = Vec::new();
     while let Some((lane, job)) = source.poll_job(&open) {
         let (parcel, items) = match job {
-            Job::Chunk { parcel, item } => (parcel, vec![item]),
-            Job::Batch { parcel, items } => (parcel, items),
+            Job::Chunk { parcel, item, .. } => (parcel, vec![item]),
+            Job::Batch { parcel, items, .. } => (parcel, items),
             Job::Compare { .. } => panic!("nothing to compare"),
         };
         for item in items {
@@ -571,7 +660,7 @@ proptest! {
         }
         prop_assert_eq!(covered, files.iter().map(|(size, _)| *size).collect::<Vec<_>>());
         // What is read again keeps its lane.
-        source.handle_stream_ended(lost.into(), &[]);
+        source.handle_stream_ended(lost.into(), &Arrived::default());
         prop_assert!(source.poll_job(|lane| lane != lost).is_none());
         let again = read_all(&mut source, |_| true);
         let of_lane = |lane: u8| free.iter().chain(&rest).filter(|(l, _)| *l == lane).count();
@@ -602,8 +691,8 @@ fn readers_of_one_kind_hold_up_no_others() {
         let jobs = |source: &mut Source, room| -> Vec<(u64, bool, u64)> {
             let jobs = std::iter::from_fn(|| source.poll_job(|_| room)).map(|(_, job)| job);
             let told = jobs.map(|job| match job {
-                Job::Chunk { parcel, item } => (parcel, false, u64::from(item.len)),
-                Job::Batch { parcel, items } => (parcel, true, items.iter().map(|item| u64::from(item.len)).sum()),
+                Job::Chunk { parcel, item, .. } => (parcel, false, u64::from(item.len)),
+                Job::Batch { parcel, items, .. } => (parcel, true, items.iter().map(|item| u64::from(item.len)).sum()),
                 Job::Compare { .. } => panic!("nothing to compare"),
             });
             told.collect()
@@ -620,7 +709,7 @@ fn readers_of_one_kind_hold_up_no_others() {
         let items: Vec<_> = source.parcels.iter().flat_map(|(id, p)| p.items.iter().map(|item| (*id, *item))).collect();
         items.into_iter().for_each(|(parcel, item)| _ = source.handle_read(parcel, item, Read::Whole));
         big.iter().chain(&small).for_each(|(parcel, ..)| source.handle_sent(*parcel, 1));
-        source.handle_stream_ended(1, &[]);
+        source.handle_stream_ended(1, &Arrived::default());
     }
 }
 
@@ -653,7 +742,7 @@ fn a_disk_that_acknowledges_nothing_holds_up_no_other() {
     source.handle_message(ToSource::Window(0)).unwrap();
     let stuck: Vec<u64> = source.parcels.keys().copied().collect();
     stuck.iter().for_each(|parcel| source.handle_sent(*parcel, 1));
-    source.handle_stream_ended(1, &[]);
+    source.handle_stream_ended(1, &Arrived::default());
     assert_eq!(disks_of(&mut source), [1, 1, 1]);
     source.handle_message(ToSource::Landed(stuck)).unwrap();
     assert_eq!(disks_of(&mut source), [1], "a window of none is one of one");

@@ -13,7 +13,7 @@ use proto::attach::{Attach, BINDING_LABEL, Binding};
 use proto::control::Control;
 use proto::hello::{Accepting, Connecting, EXPORTER_LABEL, SessionKey};
 use proto::journal;
-use proto::record::{CHECK, Header, Kind, LAST};
+use proto::record::{CHECK, Header, Kind, LAST, REST};
 use proto::seal::{Protection, Sealer};
 
 /// Name of a sample and its bytes.
@@ -58,6 +58,8 @@ fn records() {
     }
     let end = Header { kind: Kind::End, flags: 0, generation: 0, len: 0, parcel: 0, file: 0, offset: 0 };
     samples.push(("header end".into(), end.encode().to_vec()));
+    let rest = Header { kind: Kind::Chunk, flags: REST, generation: 1, len: 0, parcel: 7, file: 3, offset: 5 << 20 };
+    samples.push(("header rest".into(), rest.encode().to_vec()));
     check("records", samples);
 }
 

@@ -3,9 +3,9 @@
 
 use proto::attach::{Attach, Attached};
 use proto::control::{
-    Bye, Code, Congestion, Control, CopyOptions, Delegated, DigestKind, Direction, FileEnd, FilterRule, FlowLabel,
-    Hello, Open, Opened, Outcome, Overwrite, Peer, Refusal, Relay, Settings, StorageIo, Telemetry, ToDestination,
-    ToSource, Want, Wanted, Welcome, Work,
+    Arrived, Begun, Bye, Code, Congestion, Control, CopyOptions, Delegated, DigestKind, Direction, FileEnd, FilterRule,
+    FlowLabel, Hello, Open, Opened, Outcome, Overwrite, Peer, Refusal, Relay, Settings, StorageIo, Telemetry,
+    ToDestination, ToSource, Want, Wanted, Welcome, Work,
 };
 use proto::journal::{Record, VERSION};
 use proto::seal::Protection;
@@ -23,6 +23,7 @@ fn session() -> Vec<(&'static str, Control)> {
     let refusal = |code, text: &str| Refusal { code, text: text.into() };
     let program = || "longhaul 0.1.0".to_owned();
     let hello = Hello { versions: (1, 1), token: "t0k3n".into(), program: program(), reverse: false };
+    let begun = Begun { parcel: 300, file: 2, offset: 5 << 20 };
     let names = vec![path("a/b"), path("c")];
     let open = |direction, work| {
         Control::Open(Open { job: [0xa1; 16], direction, work, settings: settings(), names: names.len() as u32 })
@@ -59,8 +60,13 @@ fn session() -> Vec<(&'static str, Control)> {
         ("Attached", Control::Attached(Attached { received: 300, proof: [0xf6; 32] })),
         ("Received", Control::Received(300)),
         ("StreamLost", Control::StreamLost(5)),
-        ("StreamEnded", Control::StreamEnded { stream: 5, arrived: vec![7, 300] }),
+        ("StreamEnded", Control::StreamEnded { stream: 5, arrived: arrived(None) }),
+        ("StreamEnded begun", Control::StreamEnded { stream: 5, arrived: arrived(Some(begun)) }),
     ]
+}
+
+fn arrived(begun: Option<Begun>) -> Arrived {
+    Arrived { whole: vec![7, 300], begun }
 }
 
 fn attach() -> Attach {

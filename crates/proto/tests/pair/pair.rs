@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Debug;
 
-use proto::control::{Outcome, ToDestination, ToSource};
+use proto::control::{Begun, Outcome, ToDestination, ToSource};
 use proto::destination::{self, Destination};
 use proto::source::{self, Finished, Item, Job, Source};
 use proto::{Entry, EntryKind, RelPath, frame};
@@ -26,8 +26,11 @@ const DISKS: u64 = 3;
 struct Reading {
     parcel: u64,
     left: Vec<(Item, Entry)>,
-    parts: VecDeque<Part>,
+    /// In the order of the items.
+    parts: BTreeMap<usize, Part>,
+    order: Vec<u64>,
     batch: bool,
+    after: Option<Begun>,
 }
 
 /// A parcel that has begun to arrive.
@@ -263,8 +266,12 @@ impl Pair {
             Move::Kill => {
                 if self.luck.fails(Fault::Kill, &mut self.rng, self.kills) {
                     let stream = self.net.pick(&mut self.rng);
-                    self.net.kill(stream);
-                    // What has arrived of a parcel is of no use.
+                    // What is kept may be let go of before the rest comes.
+                    if self.luck.may_fail(Fault::Corrupt) && self.rng.one_in(4) {
+                        self.net.kept.pop_first();
+                    }
+                    self.net.kill(stream, &mut self.rng);
+                    // What has been written of a parcel does not count.
                     if let Some(head) = self.heads.remove(&stream) {
                         self.arrivals.remove(&head);
                     }
@@ -337,10 +344,10 @@ impl Pair {
         // One lane may have no room; when the others have nothing, it has room again.
         let shut = self.rng.below(LANES as u64 + 1) as u8;
         let job = self.source.poll_job(|lane| lane != shut).or_else(|| self.source.poll_job(|_| true));
-        let (parcel, items, batch) = match job.map(|(_, job)| job) {
+        let (parcel, items, after, batch) = match job.map(|(_, job)| job) {
             None => return false,
-            Some(Job::Chunk { parcel, item }) => (parcel, vec![item], false),
-            Some(Job::Batch { parcel, items }) => (parcel, items, true),
+            Some(Job::Chunk { parcel, item, after }) => (parcel, vec![item], after, false),
+            Some(Job::Batch { parcel, items, after }) => (parcel, items, after, true),
             Some(Job::Compare { index, digest }) => {
                 self.comparing.push((index, self.source.entry(index).unwrap().clone(), digest));
                 return true;
@@ -348,8 +355,9 @@ impl Pair {
         };
         let entry =
             |item: Item| (item, self.source.entry(item.index).expect("jobs are for what is outstanding").clone());
+        let order = items.iter().map(|item| item.index).collect();
         let left = items.into_iter().map(entry).collect();
-        self.reading.push(Reading { parcel, left, parts: VecDeque::new(), batch });
+        self.reading.push(Reading { parcel, left, parts: BTreeMap::new(), order, batch, after });
         true
     }
 
@@ -367,12 +375,14 @@ impl Pair {
         }
         if self.source.handle_read(job.parcel, item, found) {
             let Item { index, generation, offset, .. } = item;
-            job.parts.push_back(Part { index, generation, offset, bytes, file_end: job.batch });
+            let at = job.order.iter().position(|file| *file == index).expect("what was asked for");
+            job.parts.insert(at, Part { index, generation, offset, bytes, file_end: job.batch });
         }
         if job.left.is_empty() {
-            let Reading { parcel, parts, .. } = self.reading.swap_remove(at);
+            let Reading { parcel, parts, after, .. } = self.reading.swap_remove(at);
             if !parts.is_empty() {
-                self.net.ready.push_back(Parcel { id: parcel, parts, corrupt: false });
+                let parts = parts.into_values().collect();
+                self.net.ready.push_back(Parcel { id: parcel, parts, corrupt: false, after, came: Vec::new() });
             }
         }
     }
@@ -396,6 +406,9 @@ impl Pair {
     fn arrive(&mut self) {
         let busy = self.arriving();
         let stream = busy[self.rng.at(busy.len())];
+        if !self.heads.contains_key(&stream) {
+            self.net.begin(stream);
+        }
         let queue = self.net.streams.get_mut(&stream).unwrap();
         let parcel = queue.front_mut().unwrap();
         let id = *self.heads.entry(stream).or_insert_with(|| {
@@ -408,6 +421,7 @@ impl Pair {
         let held = self.arrivals.values().any(|a| a.parcel == parcel_id && a.whole);
         let arrival = self.arrivals.get_mut(&id).unwrap();
         let part = parcel.parts.pop_front().expect("parcels are not empty");
+        parcel.came.push(part.clone());
         let dropped = parcel.corrupt && (parcel.parts.is_empty() || self.rng.one_in(2));
         if !dropped && self.site.arrive(&self.dest, part, id, self.reorder) {
             arrival.writes += 1;

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, TryRecvError};
 use proto::ChunkSet;
+use proto::control::Begun;
 use proto::record::Kind;
 use proto::source::{Item, Read};
+use sys::buffer::BUFFER_ALIGN_BYTES;
 use sys::file::{Advice, Cache, begin_read_at, fadvise, read_exact_at, seek_data};
 use sys::ring::Ring;
 
@@ -32,6 +34,8 @@ struct InFlight {
     parcel: u64,
     parts: Vec<Part>,
     item: Item,
+    /// It is the rest of a chunk, from here on.
+    after: Option<Begun>,
     file: Arc<SourceFile>,
     begin: Instant,
     /// How it is read, where there is a choice.
@@ -73,7 +77,19 @@ impl<'a> ChunkReader<'a> {
                     }
                 };
                 match task {
-                    Some(Task::Chunk { parcel, item, file }) => self.begin(parcel, item, file, turn),
+                    Some(Task::Chunk { parcel, item, file, after }) => {
+                        let job = InFlight {
+                            parcel,
+                            parts: Vec::new(),
+                            item,
+                            after,
+                            file,
+                            begin: Instant::now(),
+                            way: None,
+                            passes: false,
+                        };
+                        self.begin(job, turn);
+                    }
                     Some(_) => unreachable!("only chunks are queued here"),
                     None => open = false,
                 }
@@ -96,13 +112,8 @@ impl<'a> ChunkReader<'a> {
         }
         while let Some(done) = self.ring.poll() {
             let mut job = self.flying.remove(&done.token).expect("every operation has its token");
-            let mut frame = Frame {
-                buf: done.buf,
-                parts: std::mem::take(&mut job.parts),
-                parcel: job.parcel,
-                kind: Kind::Chunk,
-                corrupt: false,
-            };
+            let parts = std::mem::take(&mut job.parts);
+            let mut frame = Frame { after: job.after, ..Frame::of_chunk(done.buf, parts, job.parcel) };
             let wanted = job.item.len as usize;
             if let Some((device, way)) = job.way
                 && wanted == frame.buf.len()
@@ -128,11 +139,11 @@ impl<'a> ChunkReader<'a> {
     }
 
     /// Begins to read a chunk in its `turn`, which passes on then.
-    fn begin(&mut self, parcel: u64, item: Item, file: Arc<SourceFile>, turn: MutexGuard<'_, ()>) {
+    fn begin(&mut self, mut job: InFlight, turn: MutexGuard<'_, ()>) {
         let Some(mut frame) = self.frame() else { return };
-        (frame.parcel, frame.kind) = (parcel, Kind::Chunk);
-        let begin = Instant::now();
-        let mut job = InFlight { parcel, parts: Vec::new(), item, file, begin, way: None, passes: false };
+        let item = job.item;
+        (frame.parcel, frame.kind, frame.after) = (job.parcel, Kind::Chunk, job.after);
+        job.begin = Instant::now();
         let open = match self.open(&job) {
             Ok(open) => open,
             Err(error) => return self.finish(job, frame, Err(error)),
@@ -142,9 +153,13 @@ impl<'a> ChunkReader<'a> {
             return self.read_sparse(job, frame, &open);
         }
         frame.parts.push(whole(item));
-        let len = (item.len as usize).next_multiple_of(sys::buffer::BUFFER_ALIGN_BYTES).min(frame.buf.len());
+        let len = (item.len as usize).next_multiple_of(BUFFER_ALIGN_BYTES).min(frame.buf.len());
         let (mut fd, cached, device, cache) = (open.fd.clone(), open.cached.clone(), open.device, open.cache);
-        if open.direct {
+        // The rest of a chunk may begin where no direct read can.
+        let is_aligned = item.offset.is_multiple_of(BUFFER_ALIGN_BYTES as u64);
+        if open.direct && !is_aligned {
+            fd = cached;
+        } else if open.direct {
             let way = self.trial(device).choose();
             job.way = Some((device, way));
             fd = if way == Way::Direct { fd } else { cached };
@@ -167,7 +182,7 @@ impl<'a> ChunkReader<'a> {
                 let _ = self.ring.submit();
             }
             Err(rejected) => {
-                let frame = Frame { buf: rejected.buf, parts, parcel, kind: Kind::Chunk, corrupt: false };
+                let frame = Frame::of_chunk(rejected.buf, parts, parcel);
                 self.finish(job, frame, Err(rejected.error));
             }
         }

@@ -6,8 +6,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use proto::control::Begun;
 use proto::limits::RECORD_PAYLOAD_MAX;
-use proto::record::{FILE_END, HEADER, HEADER_COVERED, Header, Kind, LAST};
+use proto::record::{FILE_END, HEADER, HEADER_COVERED, Header, Kind, LAST, REST};
 use proto::seal::{PayloadCheck, Protection, Sealer};
 
 use super::{Shared, Turn};
@@ -66,6 +67,8 @@ pub(super) struct Stream {
     load: Load,
     part: usize,
     at: u32,
+    /// Where the rest begins that the parcel is, if it is one and that has not been said.
+    after: Option<Begun>,
     /// The record that is being sent and the next of the same parcel, if it is made already: its header goes with the
     /// payload of the one before, so that a receiver need not ask for a header alone.
     now: Record,
@@ -95,6 +98,7 @@ impl Stream {
             load: Load::None,
             part: 0,
             at: 0,
+            after: None,
             now: Record::new(own()),
             next: Record::new(own()),
             made: 0,
@@ -176,6 +180,15 @@ impl Stream {
             self.seal(&end, None);
             return Ok(());
         }
+        if let (Load::Frame(Frame { kind, parts, .. }), Some(Begun { parcel, file, offset })) = (&self.load, self.after)
+        {
+            let generation = parts.first().map_or(0, |part| part.generation);
+            let place = Header { kind: *kind, flags: REST, generation, len: 0, parcel, file, offset };
+            (self.after, self.now.start, self.now.last) = (None, None, false);
+            self.seal(&place, None);
+            NetStats::add(&shared.stats.records, 1);
+            return Ok(());
+        }
         let (kind, parcel, parts, part) = match (&self.load, &shared.test) {
             (Load::Frame(frame), _) => (frame.kind, frame.parcel, frame.parts.len(), frame.parts[self.part]),
             (&Load::Made(parcel), Some(test)) => {
@@ -243,6 +256,7 @@ impl Stream {
             shared.pool.give(frame);
             return Err(Turn::Closed(Some(io::Error::other("the session is gone"))));
         }
+        self.after = frame.after;
         self.load = Load::Frame(frame);
         Ok(true)
     }

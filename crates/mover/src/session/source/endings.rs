@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use proto::control::Arrived;
+
 /// How long the destination may take to say how a stream ended: first by itself, then when it is asked. It empties the
 /// kernel's buffers of both ends meanwhile, if the path is alive.
 const LINGER: Duration = Duration::from_secs(5);
-
-/// Parcels that arrived over a stream.
-type Arrived = Vec<u64>;
 
 /// Streams on their way out; no more than there are streams.
 #[derive(Debug, Default)]
@@ -64,18 +63,22 @@ impl Endings {
 mod tests {
     use super::*;
 
+    fn parcels(whole: &[u64]) -> Arrived {
+        Arrived { whole: whole.to_vec(), begun: None }
+    }
+
     #[test]
     fn both_ends_are_waited_for_in_any_order() {
         let (mut endings, now) = (Endings::default(), Instant::now());
         assert_eq!(endings.closed(1, now), None);
-        assert_eq!(endings.ended(1, vec![7], false), Some(vec![7]));
-        assert_eq!(endings.ended(1, vec![7], false), None, "it is over");
-        assert_eq!(endings.ended(2, vec![8], true), None);
-        assert_eq!(endings.closed(2, now), Some(vec![8]));
+        assert_eq!(endings.ended(1, parcels(&[7]), false), Some(parcels(&[7])));
+        assert_eq!(endings.ended(1, parcels(&[7]), false), None, "it is over");
+        assert_eq!(endings.ended(2, parcels(&[8]), true), None);
+        assert_eq!(endings.closed(2, now), Some(parcels(&[8])));
         // It is given up, the destination is quick, and the thread that had it tells last.
         endings.given_up(3, now);
-        assert_eq!(endings.ended(3, vec![9], true), None);
-        assert_eq!(endings.closed(3, now), Some(vec![9]));
+        assert_eq!(endings.ended(3, parcels(&[9]), true), None);
+        assert_eq!(endings.closed(3, now), Some(parcels(&[9])));
         assert!(endings.overdue(now + 10 * LINGER).is_none());
     }
 
@@ -88,6 +91,6 @@ mod tests {
         assert_eq!(endings.overdue(later), Some(Ok(1)));
         assert_eq!(endings.overdue(later), None);
         assert_eq!(endings.overdue(later + LINGER + Duration::from_millis(1)), Some(Err(1)));
-        assert_eq!(endings.ended(1, vec![7], false), None, "it was sent again");
+        assert_eq!(endings.ended(1, parcels(&[7]), false), None, "it was sent again");
     }
 }

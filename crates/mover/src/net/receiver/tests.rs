@@ -1,0 +1,139 @@
+//! Threads that receive, without a session.
+
+use std::io::Write as _;
+use std::net::TcpListener;
+
+use proto::control::Begun;
+use proto::hello::StreamSecrets;
+use proto::record::{LAST, REST};
+
+use super::*;
+use crate::numa::Placement;
+
+const FRAMES: usize = 64;
+
+/// A slow disk has few chunks waiting for it, and who may receive no more is woken when one has left the queue.
+#[test]
+fn a_standing_queue_of_chunks_holds_up_chunks_and_nothing_else() {
+    let waker = Waker::new().unwrap();
+    let pool = Pool::new(FRAMES, 4096, vec![waker.clone()], Placement::default()).unwrap();
+    let (chunks, queue) = bounded(FRAMES);
+    let (events, _news) = mpsc::channel(1);
+    let shared = Shared {
+        pool: pool.clone(),
+        chunks,
+        batches: bounded(0).0,
+        backlog: Some(Backlog::new(Instant::now())),
+        kept: Kept::new(&pool),
+        chunk_size: 4096,
+        stats: NetStats::default(),
+        protection: Protection::Clear,
+        events,
+    };
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while let Some(frame) = shared.frame(Kind::Chunk) {
+        assert!(Instant::now() < deadline, "{} chunks wait", queue.len());
+        // A pool that is empty is another reason to wait.
+        if queue.len() < FRAMES / 2 {
+            shared.chunks.send(frame).unwrap();
+        } else {
+            pool.give(frame);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(pool.free() >= FRAMES / 2, "there are frames");
+    pool.give(shared.frame(Kind::Small).expect("small files are not held up"));
+    let epoll = Epoll::new().unwrap();
+    epoll.add(&waker, 1, Interest::READ).unwrap();
+    let mut woken = Vec::with_capacity(4);
+    waker.drain();
+    assert!(shared.frame(Kind::Chunk).is_none());
+    let _taken = queue.recv().unwrap();
+    pool.moved();
+    epoll.wait(&mut woken, Some(Duration::ZERO)).unwrap();
+    assert!(!woken.is_empty(), "nobody was woken");
+}
+
+const CHUNK: u32 = 8192;
+const SECRETS: StreamSecrets = StreamSecrets { forward: [1; 32], backward: [2; 32] };
+
+/// The sending end of a stream.
+struct Sender {
+    socket: TcpStream,
+    sealer: Sealer,
+}
+
+impl Sender {
+    /// A new stream of this number that a thread receives.
+    fn new(thread: &RecvThread, id: u16) -> Sender {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        accepted.set_nonblocking(true).unwrap();
+        let socket_there = Arc::new(accepted);
+        thread.add(Opened { id, socket: socket_there, secrets: SECRETS, connected: false, permit: None });
+        Sender { socket, sealer: Sealer::new(Protection::Clear, &SECRETS.forward) }
+    }
+
+    /// Sends a record of a chunk of file 3, or only the first `cut` bytes of it.
+    fn send(&mut self, parcel: u64, flags: u8, offset: u64, payload: &[u8], cut: usize) {
+        let len = payload.len() as u32;
+        let header = Header { kind: Kind::Chunk, flags, generation: 0, len, parcel, file: 3, offset }.encode();
+        let check = self.sealer.seal(&header, payload, &mut []);
+        let record = [&header[..], &check, payload].concat();
+        self.socket.write_all(&record[..cut.min(record.len())]).unwrap();
+    }
+}
+
+/// What came of a chunk before its stream was given up waits for the rest, over another stream.
+#[test]
+fn a_chunk_is_completed_over_another_stream() {
+    let waker = Waker::new().unwrap();
+    let pool = Pool::new(FRAMES, CHUNK as usize, vec![waker.clone()], Placement::default()).unwrap();
+    let (chunks, queue) = bounded(FRAMES);
+    let (events, mut news) = mpsc::channel(8);
+    let shared = Shared {
+        pool: pool.clone(),
+        chunks,
+        batches: bounded(0).0,
+        backlog: None,
+        kept: Kept::new(&pool),
+        chunk_size: CHUNK,
+        stats: NetStats::default(),
+        protection: Protection::Clear,
+        events,
+    };
+    let thread = RecvThread::start("kept", Arc::new(shared), waker).unwrap();
+    let content: Vec<u8> = (0..CHUNK).map(|at| (at * 7 % 251) as u8).collect();
+    let begin = u64::from(CHUNK);
+
+    let mut first = Sender::new(&thread, 0);
+    first.send(7, 0, begin, &content[..1000], usize::MAX);
+    first.send(7, 0, begin + 1000, &content[1000..2000], usize::MAX);
+    // Of what has come in part nothing is known to be sound.
+    first.send(7, 0, begin + 2000, &content[2000..3000], 500);
+    thread.abandon(0);
+    let Some(NetEvent::Closed { id: 0, arrived, why }) = news.blocking_recv() else { panic!("it is not closed") };
+    let begun = Begun { parcel: 7, file: 3, offset: begin + 2000 };
+    assert_eq!((arrived, why.is_some()), (Arrived { whole: Vec::new(), begun: Some(begun) }, true));
+
+    let mut second = Sender::new(&thread, 1);
+    second.send(7, REST, begun.offset, &[], usize::MAX);
+    second.send(7, LAST, begun.offset, &content[2000..], usize::MAX);
+    let frame = queue.recv_timeout(Duration::from_secs(20)).expect("it is whole");
+    let whole = Part { file: 3, generation: 0, offset: begin, start: 0, len: CHUNK, file_end: false };
+    assert_eq!((frame.parcel, &frame.parts[..], &frame.buf[..]), (7, &[whole][..], &content[..]));
+    pool.give(frame);
+
+    // A rest of which nothing is here, or something else, must not pass for a whole chunk.
+    second.send(8, REST, begun.offset, &[], usize::MAX);
+    second.send(8, LAST, begun.offset, &content[2000..], usize::MAX);
+    assert!(matches!(news.blocking_recv(), Some(NetEvent::Corrupt { parcel: 8 })));
+    // A place within a parcel is none.
+    second.send(9, 0, begin, &content[..1000], usize::MAX);
+    second.send(9, REST, begin + 1000, &[], usize::MAX);
+    let Some(NetEvent::Closed { id: 1, arrived, .. }) = news.blocking_recv() else { panic!("it is not closed") };
+    assert_eq!(arrived.whole, [7]);
+    drop(thread);
+    assert!(queue.try_recv().is_err());
+}

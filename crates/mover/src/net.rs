@@ -53,10 +53,12 @@ pub enum NetEvent {
         /// Its payload, bytes.
         bytes: u64,
     },
-    /// A parcel arrived corrupt (clear protection).
+    /// A parcel is to come again.
     Corrupt {
         /// Number of the parcel.
         parcel: u64,
+        /// It was damaged on its way (clear protection); else it is the rest of one of which the begin is not here.
+        is_damaged: bool,
     },
 }
 

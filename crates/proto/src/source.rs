@@ -594,7 +594,7 @@ impl Source {
         for id in lost {
             let parcel = self.parcels.get_mut(&id).expect("just seen");
             parcel.kept = 0;
-            let is_pipe = |item: &Item| self.files.get(&item.index).is_none_or(|f| f.entry.kind == EntryKind::Stream);
+            let is_pipe = |item: &Item| self.files.get(&item.index).is_some_and(|f| f.entry.kind == EntryKind::Stream);
             if let Some(begun) = arrived.begun.filter(|begun| begun.parcel == id)
                 && !parcel.items.iter().any(is_pipe)
             {

@@ -56,6 +56,12 @@ impl Kept {
         Some(frame)
     }
 
+    /// Gives back what is kept of a parcel.
+    pub fn forget(&self, parcel: u64, pool: &Pool) {
+        let kept = self.frames().remove(&parcel);
+        kept.into_iter().for_each(|(_, frame)| pool.give(frame));
+    }
+
     /// Gives back what holds nothing that is still expected, by index of the file and generation.
     pub fn release(&self, is_expected: impl Fn(u64, u8) -> bool, pool: &Pool) {
         let is_old = |frame: &Frame| !frame.parts.iter().any(|part| is_expected(part.file, part.generation));
@@ -162,6 +168,9 @@ mod tests {
         kept.release(|file, _| file == 2, &pool);
         assert_eq!(pool.free(), FRAMES - 1);
         assert!(kept.keep(chunk(4), &pool).is_some());
+        kept.forget(4, &pool);
+        kept.forget(4, &pool);
+        assert_eq!(pool.free(), FRAMES - 1);
         kept.release(|_, _| false, &pool);
         assert_eq!(pool.free(), FRAMES);
     }

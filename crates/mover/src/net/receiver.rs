@@ -28,6 +28,9 @@ use crate::frame::{Frame, Part, Pool};
 /// Commands in the queue of one thread.
 const COMMANDS_MAX: usize = 256;
 const IDLE: Duration = Duration::from_millis(200);
+/// How long a stream that was given up may wait for frames to take what has come over it: the other end waits some seconds
+/// for the word of what that was.
+const LEAVE_MAX: Duration = Duration::from_secs(2);
 /// Records of one stream before the next has its turn.
 const RECORDS_PER_TURN: usize = 4;
 
@@ -200,9 +203,10 @@ impl Loop {
 
     /// Closes a stream once what the kernel has of it now is taken: that has come over the path, and need not come again.
     fn abandon(&mut self, id: u16) {
-        let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.until_closed.is_none()) else { return };
+        let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.leaving.is_none()) else { return };
         // What cannot be asked has nothing.
-        stream.until_closed = Some(sys::socket::inq(stream.socket.as_fd()).unwrap_or(0));
+        let bytes = sys::socket::inq(stream.socket.as_fd()).unwrap_or(0);
+        stream.leaving = Some(Leaving { bytes, until: Instant::now() + LEAVE_MAX });
         stream.readable = true;
     }
 
@@ -216,7 +220,7 @@ impl Loop {
             }
             stream.starved = false;
             for _ in 0..RECORDS_PER_TURN {
-                if stream.until_closed == Some(0) {
+                if stream.leaving.as_ref().is_some_and(Leaving::is_over) {
                     // Its path is dead, or left: there is nobody to take leave of.
                     if let Err(error) = sys::socket::set_reset_on_close(&stream.socket) {
                         tracing::debug!(%error, "closing without delay");
@@ -226,8 +230,8 @@ impl Loop {
                 }
                 match stream.turn(&self.shared) {
                     Turn::More => continue,
-                    Turn::Dry if stream.until_closed.is_some() => {
-                        stream.until_closed = Some(0);
+                    Turn::Dry if stream.leaving.is_some() => {
+                        stream.leaving = Some(Leaving { bytes: 0, until: Instant::now() });
                         continue;
                     }
                     Turn::Dry => stream.readable = false,
@@ -271,6 +275,20 @@ struct Incoming {
     got: usize,
 }
 
+/// A stream that was given up and takes what the kernel had of it then.
+struct Leaving {
+    /// What is left of that.
+    bytes: u64,
+    /// It waits no longer for frames.
+    until: Instant,
+}
+
+impl Leaving {
+    fn is_over(&self) -> bool {
+        self.bytes == 0 || Instant::now() >= self.until
+    }
+}
+
 struct Stream {
     id: u16,
     socket: Arc<TcpStream>,
@@ -279,8 +297,8 @@ struct Stream {
     opener: Sealer,
     readable: bool,
     starved: bool,
-    /// It is to be closed when it has received so many bytes more.
-    until_closed: Option<u64>,
+    /// It was given up.
+    leaving: Option<Leaving>,
     head: [u8; HEADER],
     head_got: usize,
     incoming: Option<Incoming>,
@@ -291,7 +309,10 @@ struct Stream {
     frame: Option<Frame>,
     /// End of what is in the frame (batches).
     filled: usize,
+    /// It cannot be used, and is to come again.
     corrupt: bool,
+    /// Because a record of it was damaged.
+    damaged: bool,
     /// The parcels that were handed on last: each of those that have not landed has a frame.
     arrived: VecDeque<u64>,
     wake: Wake,
@@ -307,7 +328,7 @@ impl Stream {
             _permit: opened.permit,
             readable: true,
             starved: false,
-            until_closed: None,
+            leaving: None,
             head: [0; HEADER],
             head_got: 0,
             incoming: None,
@@ -315,6 +336,7 @@ impl Stream {
             frame: None,
             filled: 0,
             corrupt: false,
+            damaged: false,
             arrived: VecDeque::new(),
             wake: Wake::default(),
         }
@@ -354,7 +376,9 @@ impl Stream {
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Turn::More,
             Err(e) => return Turn::Closed(Some(e.to_string())),
         };
-        self.until_closed = self.until_closed.map(|left| left.saturating_sub(n as u64));
+        if let Some(leaving) = &mut self.leaving {
+            leaving.bytes = leaving.bytes.saturating_sub(n as u64);
+        }
         match &mut self.incoming {
             None => self.head_got += n,
             Some(incoming) => {
@@ -394,7 +418,7 @@ impl Stream {
             (frame.parcel, frame.kind) = (header.parcel, header.kind);
             self.filled = frame.parts.last().map_or(0, |part| (part.start + part.len) as usize);
             // A rest of which the begin is not here is of no use: all of it is to come again.
-            self.corrupt = header.is_rest() && frame.parts.is_empty();
+            (self.corrupt, self.damaged) = (header.is_rest() && frame.parts.is_empty(), false);
             self.frame = Some(frame);
         }
         let start = match &self.frame {
@@ -408,6 +432,10 @@ impl Stream {
                     Kind::Chunk => (header.offset % u64::from(shared.chunk_size)) as usize,
                     _ => self.filled,
                 };
+                // What has passed its check is not written over, least of all by what nobody has checked yet.
+                if start < self.filled {
+                    return Err(Turn::Closed(Some("a parcel is out of order".to_owned())));
+                }
                 if start + header.len as usize > frame.buf.len() {
                     return Err(Turn::Closed(Some("a parcel is longer than a chunk".to_owned())));
                 }
@@ -434,7 +462,7 @@ impl Stream {
             Err(CheckError::Payload) if header.kind == Kind::Memory => {
                 return Turn::Closed(Some("a record of test data arrived damaged".to_owned()));
             }
-            Err(CheckError::Payload) => self.corrupt = true,
+            Err(CheckError::Payload) => (self.corrupt, self.damaged) = (true, true),
             Err(CheckError::Stream) => return Turn::Closed(Some(CheckError::Stream.to_string())),
         }
         NetStats::add(&shared.stats.records, 1);
@@ -464,7 +492,7 @@ impl Stream {
     fn hand_on(&mut self, shared: &Shared) -> Turn {
         let frame = self.frame.take().expect("caller has seen it");
         if self.corrupt {
-            let event = NetEvent::Corrupt { parcel: frame.parcel };
+            let event = NetEvent::Corrupt { parcel: frame.parcel, is_damaged: self.damaged };
             shared.pool.give(frame);
             return match shared.events.blocking_send(event) {
                 Ok(()) => Turn::More,

@@ -387,6 +387,9 @@ impl Session {
                     self.machine.handle_landed(index, generation, offset, file_end);
                 }
                 self.machine.handle_parcel(parcel);
+                if let Some(receiving) = &self.receiving {
+                    receiving.forget(parcel);
+                }
             }
             WriteEvent::Failed { why, fatal: true, .. } => {
                 return Err(SessionError::Fatal(format!(
@@ -451,13 +454,14 @@ impl Session {
             NetEvent::Closed { id, why, arrived } => {
                 if let Some(receiving) = &mut self.receiving {
                     receiving.closed(id, why.as_deref());
-                    receiving.release(|index, generation| self.targets.get(index, generation).is_some());
                 }
                 self.wire.link.send(Control::StreamEnded { stream: id, arrived }).await;
             }
-            NetEvent::Corrupt { parcel } => {
-                tracing::warn!(parcel, "a parcel arrived corrupt and is sent again");
-                self.context.counters.corrupt.fetch_add(1, Ordering::Relaxed);
+            NetEvent::Corrupt { parcel, is_damaged } => {
+                if is_damaged {
+                    tracing::warn!(parcel, "a parcel arrived corrupt and is sent again");
+                    self.context.counters.corrupt.fetch_add(1, Ordering::Relaxed);
+                }
                 self.machine.handle_corrupt(parcel);
             }
             NetEvent::Sending { .. } => {}
@@ -480,6 +484,7 @@ impl Session {
         let mut telemetry = self.look();
         telemetry.deleted = self.end.tally.deleted;
         let receiving = self.receiving.as_mut().expect("receives until shutdown");
+        receiving.release(|index, generation| self.targets.get(index, generation).is_some());
         let (bytes, streams) = (receiving.bytes(), receiving.streams.len());
         let tuned = receiving.tune(span, &self.end.outlook, &self.wire.peer);
         if let Some(n) = tuned {

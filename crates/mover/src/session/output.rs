@@ -236,6 +236,7 @@ impl Session {
                     self.machine.handle_landed(index, generation, offset, file_end);
                 }
                 self.machine.handle_parcel(parcel);
+                self.receiving.forget(parcel);
                 Ok(())
             }
             WriteEvent::Failed { why, .. } => Err(SessionError::Fatal(why)),
@@ -248,7 +249,7 @@ impl Session {
                 self.receiving.closed(id, why.as_deref());
                 self.wire.link.send(Control::StreamEnded { stream: id, arrived }).await;
             }
-            NetEvent::Corrupt { parcel } => self.machine.handle_corrupt(parcel),
+            NetEvent::Corrupt { parcel, .. } => self.machine.handle_corrupt(parcel),
             NetEvent::Sending { .. } => {}
         }
     }

@@ -107,6 +107,11 @@ impl Receiving {
         self.streams.closed(id, why);
     }
 
+    /// A parcel has landed: if what came of it over another stream waits for a rest, none will come.
+    pub fn forget(&self, parcel: u64) {
+        self.shared.kept.forget(parcel, &self.shared.pool);
+    }
+
     /// Lets go of what came of parcels whose streams have ended, as far as nothing in them is expected any more, by index of
     /// the file and generation.
     pub fn release(&self, is_expected: impl Fn(u64, u8) -> bool) {

@@ -466,6 +466,9 @@ impl Session {
                     }
                     if !self.machine.handle_read(frame.parcel, item, read) {
                         frame.parts.retain(|p| (p.file, p.generation) != (item.index, item.generation));
+                        if let Some(sizes) = self.sizes.get_mut(&frame.parcel) {
+                            sizes.retain(|(index, _)| *index != item.index);
+                        }
                     }
                     if let Some(entry) = changed {
                         self.changed(item.index, item.generation, *entry);

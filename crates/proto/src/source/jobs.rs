@@ -333,11 +333,13 @@ impl Parcel {
         self.kept = kept.unwrap_or(0);
     }
 
-    /// Leaves items out that are sent no more. What is kept of a batch is counted without them; if nothing else is left,
-    /// all of it is sent again.
+    /// Leaves items out that are sent no more. What is kept of a batch is counted without them; if that ended with one of
+    /// them, or nothing else is left, all of it is sent again.
     pub(super) fn retain(&mut self, stays: impl Fn(&Item) -> bool) {
         if self.batch {
-            self.kept = self.items[..self.kept as usize].iter().filter(|item| stays(item)).count() as u32;
+            let kept = &self.items[..self.kept as usize];
+            let is_there = kept.last().is_some_and(&stays);
+            self.kept = if is_there { kept.iter().filter(|item| stays(item)).count() as u32 } else { 0 };
         }
         self.items.retain(stays);
         if self.batch && self.kept as usize == self.items.len() {

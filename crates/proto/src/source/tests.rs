@@ -529,6 +529,24 @@ fn what_is_kept_of_a_batch_is_completed_or_sent_again() {
     assert_eq!(job(&mut source), Some(Job::Batch { parcel, items: items[..2].to_vec(), after: None }));
 }
 
+/// What is kept ends with a file that is sent no more: the place that the destination knows is none any more.
+#[test]
+fn a_batch_whose_last_kept_file_is_given_up_is_sent_again() {
+    for (given_up, after) in [(0, true), (1, false)] {
+        let mut source = announced([file(1), file(2), file(3)]);
+        source.handle_message(ToSource::Wants((0..3).map(|index| (index, all())).collect())).unwrap();
+        source.handle_scan_end();
+        let Some(Job::Batch { parcel, items, .. }) = job(&mut source) else { panic!("no batch") };
+        items.iter().for_each(|item| assert!(source.handle_read(parcel, *item, Read::Whole)));
+        source.handle_sent(parcel, 1);
+        let begun = Begun { parcel, file: 1, offset: 0 };
+        source.handle_stream_ended(1, &Arrived { whole: Vec::new(), begun: Some(begun) });
+        source.fail(given_up, "no".into());
+        let left = items.iter().filter(|item| item.index != given_up && (!after || item.index == 2)).copied().collect();
+        assert_eq!(job(&mut source), Some(Job::Batch { parcel, items: left, after: after.then_some(begun) }));
+    }
+}
+
 /// What was read from a pipe is kept by the reader, as whole chunks.
 #[test]
 fn of_a_pipe_whole_chunks_are_sent_again() {

@@ -30,7 +30,7 @@ fn a_standing_queue_of_chunks_holds_up_chunks_and_nothing_else() {
         protection: Protection::Clear,
         events,
     };
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     while let Some(frame) = shared.frame(Kind::Chunk) {
         assert!(Instant::now() < deadline, "{} chunks wait", queue.len());
         // A pool that is empty is another reason to wait.
@@ -55,6 +55,8 @@ fn a_standing_queue_of_chunks_holds_up_chunks_and_nothing_else() {
 }
 
 const CHUNK: u32 = 8192;
+/// How long something is waited for that is due at once.
+const PATIENCE: Duration = Duration::from_secs(20);
 const SECRETS: StreamSecrets = StreamSecrets { forward: [1; 32], backward: [2; 32] };
 
 /// The sending end of a stream.
@@ -82,6 +84,18 @@ impl Sender {
         let check = self.sealer.seal(&header, payload, &mut []);
         let record = [&header[..], &check, payload].concat();
         self.socket.write_all(&record[..cut.min(record.len())]).unwrap();
+    }
+}
+
+/// The next news of a thread.
+fn next(news: &mut mpsc::Receiver<NetEvent>) -> NetEvent {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match news.try_recv() {
+            Ok(event) => return event,
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(1)),
+            Err(error) => panic!("no news: {error}"),
+        }
     }
 }
 
@@ -113,14 +127,14 @@ fn a_chunk_is_completed_over_another_stream() {
     // Of what has come in part nothing is known to be sound.
     first.send(7, 0, begin + 2000, &content[2000..3000], 500);
     thread.abandon(0);
-    let Some(NetEvent::Closed { id: 0, arrived, why }) = news.blocking_recv() else { panic!("it is not closed") };
+    let NetEvent::Closed { id: 0, arrived, why } = next(&mut news) else { panic!("it is not closed") };
     let begun = Begun { parcel: 7, file: 3, offset: begin + 2000 };
     assert_eq!((arrived, why.is_some()), (Arrived { whole: Vec::new(), begun: Some(begun) }, true));
 
     let mut second = Sender::new(&thread, 1);
     second.send(7, REST, begun.offset, &[], usize::MAX);
     second.send(7, LAST, begun.offset, &content[2000..], usize::MAX);
-    let frame = queue.recv_timeout(Duration::from_secs(20)).expect("it is whole");
+    let frame = queue.recv_timeout(PATIENCE).expect("it is whole");
     let whole = Part { file: 3, generation: 0, offset: begin, start: 0, len: CHUNK, file_end: false };
     assert_eq!((frame.parcel, &frame.parts[..], &frame.buf[..]), (7, &[whole][..], &content[..]));
     pool.give(frame);
@@ -128,11 +142,29 @@ fn a_chunk_is_completed_over_another_stream() {
     // A rest of which nothing is here, or something else, must not pass for a whole chunk.
     second.send(8, REST, begun.offset, &[], usize::MAX);
     second.send(8, LAST, begun.offset, &content[2000..], usize::MAX);
-    assert!(matches!(news.blocking_recv(), Some(NetEvent::Corrupt { parcel: 8 })));
+    assert!(matches!(next(&mut news), NetEvent::Corrupt { parcel: 8, is_damaged: false }));
+    // What has passed is not written over, whether all of the record comes or not.
+    let mut open = Vec::new();
+    for (id, cut) in [(2, usize::MAX), (3, 500)] {
+        let mut third = Sender::new(&thread, id);
+        third.send(10, 0, begin, &content[..1000], usize::MAX);
+        third.send(10, 0, begin + 999, &[0xEE; 1000], cut);
+        let NetEvent::Closed { arrived, why, .. } = next(&mut news) else { panic!("it is not closed") };
+        assert_eq!(why.as_deref(), Some("a parcel is out of order"));
+        let begun = Begun { parcel: 10, file: 3, offset: begin + 1000 };
+        assert_eq!(arrived.begun, Some(begun), "what has passed is sound");
+        let mut fourth = Sender::new(&thread, id + 10);
+        fourth.send(10, REST, begun.offset, &[], usize::MAX);
+        fourth.send(10, LAST, begun.offset, &content[1000..], usize::MAX);
+        let frame = queue.recv_timeout(PATIENCE).expect("it is whole");
+        assert_eq!(&frame.buf[..], &content[..]);
+        pool.give(frame);
+        open.push(fourth);
+    }
     // A place within a parcel is none.
     second.send(9, 0, begin, &content[..1000], usize::MAX);
     second.send(9, REST, begin + 1000, &[], usize::MAX);
-    let Some(NetEvent::Closed { id: 1, arrived, .. }) = news.blocking_recv() else { panic!("it is not closed") };
+    let NetEvent::Closed { id: 1, arrived, .. } = next(&mut news) else { panic!("it is not closed") };
     assert_eq!(arrived.whole, [7]);
     drop(thread);
     assert!(queue.try_recv().is_err());

@@ -93,24 +93,25 @@ fn busiest_port(sockets: &str) -> Option<u16> {
 #[test]
 fn a_stream_that_does_not_end_does_not_hold_up_a_test_and_its_numbers_are_of_its_end() {
     let Some(far) = Far::new("no-end", NETWORK) else { return };
-    let test = far.test("--streams 3 --duration 5s");
+    // A loaded machine has some seconds for what is done between the fourth of them and the last.
+    let (begin, duration) = (Instant::now(), Duration::from_secs(8));
+    let test = far.test(&format!("--streams 3 --duration {}s", duration.as_secs()));
     wait_for("the line of the fourth second", || (intervals(&test).len() >= 4).then_some(()));
     let port = busiest_port(&far.on_a("ss -Htni dport = :4810")).expect("a data stream");
     // Nothing of this stream leaves the host any more.
     for family in ["-4", "-6"] {
         far.on_a(&format!("ip {family} rule add pref 1 ipproto tcp sport {port} blackhole"));
     }
-    let cut = Instant::now();
     let ended = test.end().expect_code(0);
-    // One second of the test is left; then each end waits 4 s, one after the other, and some round trips.
-    let took = cut.elapsed();
-    assert!(took < Duration::from_secs(12), "{took:?} after the stream was cut");
-    assert!(took > Duration::from_secs(4), "{took:?}: the stream did end");
+    // Each end waits 4 s, one after the other, and some round trips.
+    let took = begin.elapsed();
+    assert!(took < duration + Duration::from_secs(12), "{took:?}: it held up the test");
+    assert!(took > duration + Duration::from_secs(4), "{took:?}: the stream did end");
     let summary = ended.summary();
     let seconds = summary["seconds"].as_f64().unwrap();
-    assert!((4.5..6.5).contains(&seconds), "the time in which data were sent: {summary}");
+    assert!((7.5..9.5).contains(&seconds), "the time in which data were sent: {summary}");
     // 300 ms and a queue as long are on their way when the test ends, and the start takes two seconds.
-    assert!(summary["bytes"].as_u64().unwrap() > 15_000_000, "{summary}");
+    assert!(summary["bytes"].as_u64().unwrap() > 30_000_000, "{summary}");
 }
 
 #[test]

@@ -81,37 +81,52 @@ fn streams_that_are_opened_when_a_test_ends_do_not_hold_it_up() {
     assert!(asked.elapsed() < IN_VAIN, "{:?} after the streams were asked for: {summary}", asked.elapsed());
 }
 
-/// The local port of the connection that has sent most, from `ss -Htni`: a line for the connection and one for what the kernel knows of it.
-fn busiest_port(sockets: &str) -> Option<u16> {
+/// What names the connection that has sent most to `ip rule`, from `ss -Htni`: a line for the connection and one for what the kernel
+/// knows of it.
+fn busiest(sockets: &str) -> Option<String> {
     let lines: Vec<_> = sockets.lines().collect();
     let sent = |line: &str| line.split("bytes_sent:").nth(1)?.split_whitespace().next()?.parse::<u64>().ok();
     let both = lines.windows(2).filter_map(|two| Some((sent(two[1])?, two[0])));
     let local = both.max_by_key(|&(sent, _)| sent)?.1.split_whitespace().nth(3)?;
-    local.rsplit(':').next()?.parse().ok()
+    let family = if local.starts_with('[') { "-6" } else { "-4" };
+    Some(format!("{family} rule add pref 1 ipproto tcp sport {} blackhole", local.rsplit(':').next()?))
 }
+
+/// How late the cut of a stream may be: it is to be in the last second, and before its last round trip.
+const CUT_LATE_MAX: Duration = Duration::from_millis(400);
+/// As often as a loaded machine may be too late with it.
+const CUTS_MAX: u32 = 4;
 
 #[test]
 fn a_stream_that_does_not_end_does_not_hold_up_a_test_and_its_numbers_are_of_its_end() {
     let Some(far) = Far::new("no-end", NETWORK) else { return };
-    // A loaded machine has some seconds for what is done between the fourth of them and the last.
-    let (begin, duration) = (Instant::now(), Duration::from_secs(8));
-    let test = far.test(&format!("--streams 3 --duration {}s", duration.as_secs()));
-    wait_for("the line of the fourth second", || (intervals(&test).len() >= 4).then_some(()));
-    let port = busiest_port(&far.on_a("ss -Htni dport = :4810")).expect("a data stream");
-    // Nothing of this stream leaves the host any more.
-    for family in ["-4", "-6"] {
-        far.on_a(&format!("ip {family} rule add pref 1 ipproto tcp sport {port} blackhole"));
+    for _ in 0..CUTS_MAX {
+        let test = far.test("--streams 3 --duration 5s");
+        let wait = |seconds| wait_for("a line", || (intervals(&test).len() >= seconds).then_some(()));
+        wait(3);
+        let rule = busiest(&far.on_a("ss -Htni dport = :4810")).expect("a data stream");
+        wait(4);
+        let begin = Instant::now();
+        // Nothing of this stream leaves the host any more. Earlier it would be given up for others, and that is another story.
+        far.on_a(&format!("ip {rule}"));
+        let cut = Instant::now();
+        let ended = test.end().expect_code(0);
+        if cut - begin > CUT_LATE_MAX {
+            eprintln!("once more: the cut took {:?}", cut - begin);
+            continue;
+        }
+        // One second of the test is left; then each end waits 4 s, one after the other, and some round trips.
+        let took = cut.elapsed();
+        assert!(took < Duration::from_secs(12), "{took:?} after the stream was cut");
+        assert!(took > Duration::from_secs(4), "{took:?}: the stream did end");
+        let summary = ended.summary();
+        let seconds = summary["seconds"].as_f64().unwrap();
+        assert!((4.5..6.5).contains(&seconds), "the time in which data were sent: {summary}");
+        // 300 ms and a queue as long are on their way when the test ends, and the start takes two seconds.
+        assert!(summary["bytes"].as_u64().unwrap() > 15_000_000, "{summary}");
+        return;
     }
-    let ended = test.end().expect_code(0);
-    // Each end waits 4 s, one after the other, and some round trips.
-    let took = begin.elapsed();
-    assert!(took < duration + Duration::from_secs(12), "{took:?}: it held up the test");
-    assert!(took > duration + Duration::from_secs(4), "{took:?}: the stream did end");
-    let summary = ended.summary();
-    let seconds = summary["seconds"].as_f64().unwrap();
-    assert!((7.5..9.5).contains(&seconds), "the time in which data were sent: {summary}");
-    // 300 ms and a queue as long are on their way when the test ends, and the start takes two seconds.
-    assert!(summary["bytes"].as_u64().unwrap() > 30_000_000, "{summary}");
+    panic!("this machine is too slow to cut a stream in time, {CUTS_MAX} times");
 }
 
 #[test]
@@ -122,7 +137,10 @@ fn an_end_that_receives_and_decides_goes_by_the_losses_of_the_end_that_sends() {
     }
     let test = far.test("--reverse --duration 30s");
     wait_for("all streams", || intervals(&test).iter().any(|second| second["streams"] == STREAMS_LOSSY).then_some(()));
-    let on_b = far.twins.on(&far.name, "b", "ss -Htni sport = :4810");
-    let (all, bbr) = (on_b.matches("bytes_sent:").count(), on_b.matches(" bbr ").count());
-    assert!(bbr as u64 >= STREAMS_LOSSY && all <= bbr + 1, "all but the control connection: {on_b}");
+    // One that was opened last goes over to bbr a moment after it is counted.
+    wait_for("bbr on all of them, but for the control connection", || {
+        let on_b = far.twins.on(&far.name, "b", "ss -Htni sport = :4810");
+        let (all, bbr) = (on_b.matches("bytes_sent:").count(), on_b.matches(" bbr ").count());
+        (bbr as u64 >= STREAMS_LOSSY && all <= bbr + 1).then_some(())
+    });
 }

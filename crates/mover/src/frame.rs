@@ -45,7 +45,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// A whole chunk whose buffer comes back from a ring.
+    /// A frame around a buffer, for a chunk of a file: what a ring gives back, among others.
     #[must_use]
     pub fn of_chunk(buf: Buffer, parts: Vec<Part>, parcel: u64) -> Frame {
         Frame { buf, parts, parcel, kind: Kind::Chunk, after: None }

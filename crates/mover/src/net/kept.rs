@@ -14,8 +14,8 @@ use crate::frame::{Frame, Pool};
 /// The part of a pool's frames that may wait here: what is kept must leave enough for what arrives.
 const SHARE: usize = 4;
 
-/// What is kept, by parcel. Once it has been told that a parcel is kept, it stays until the parcel begins again, or none
-/// of its files is expected any more.
+/// What is kept, by parcel. Once it has been told that a parcel is kept, it stays until the parcel begins again or has
+/// landed, or none of its files is expected any more.
 pub struct Kept {
     frames_max: usize,
     frames: Mutex<BTreeMap<u64, (Begun, Frame)>>,

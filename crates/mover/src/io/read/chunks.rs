@@ -77,19 +77,7 @@ impl<'a> ChunkReader<'a> {
                     }
                 };
                 match task {
-                    Some(Task::Chunk { parcel, item, file, after }) => {
-                        let job = InFlight {
-                            parcel,
-                            parts: Vec::new(),
-                            item,
-                            after,
-                            file,
-                            begin: Instant::now(),
-                            way: None,
-                            passes: false,
-                        };
-                        self.begin(job, turn);
-                    }
+                    Some(Task::Chunk { parcel, item, file, after }) => self.begin(parcel, item, after, file, turn),
                     Some(_) => unreachable!("only chunks are queued here"),
                     None => open = false,
                 }
@@ -139,11 +127,18 @@ impl<'a> ChunkReader<'a> {
     }
 
     /// Begins to read a chunk in its `turn`, which passes on then.
-    fn begin(&mut self, mut job: InFlight, turn: MutexGuard<'_, ()>) {
+    fn begin(
+        &mut self,
+        parcel: u64,
+        item: Item,
+        after: Option<Begun>,
+        file: Arc<SourceFile>,
+        turn: MutexGuard<'_, ()>,
+    ) {
         let Some(mut frame) = self.frame() else { return };
-        let item = job.item;
-        (frame.parcel, frame.kind, frame.after) = (job.parcel, Kind::Chunk, job.after);
-        job.begin = Instant::now();
+        (frame.parcel, frame.kind, frame.after) = (parcel, Kind::Chunk, after);
+        let begin = Instant::now();
+        let mut job = InFlight { parcel, parts: Vec::new(), item, after, file, begin, way: None, passes: false };
         let open = match self.open(&job) {
             Ok(open) => open,
             Err(error) => return self.finish(job, frame, Err(error)),

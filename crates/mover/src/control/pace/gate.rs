@@ -14,7 +14,7 @@ const SLOTS: usize = 1_001;
 /// What may be booked in a window, so no second has more. Windows are up to a slot longer than a second,
 /// and what leaves them is taken again half a gap between two calls later: while it is the window that
 /// limits (for a second after a burst) callers 5 ms apart get at least the set point.
-const WINDOW_PS: i64 = 1_006_000_000_000;
+const WINDOW_PS: i64 = 1_008_000_000_000;
 /// Longest piece for which there is a window: 6 ms, a record of 256 KiB at 350 Mb/s.
 pub(super) const TAKE_PS_MAX: u64 = 6_000_000_000;
 /// The bucket fills so much faster than time that what is lost in rounding is not missed.
@@ -28,6 +28,9 @@ const FULL_PS: i64 = 5_000_000_000;
 /// unsent (13 of the first 100 ms, from 100 to 500 Mb/s over 100 ms). Made up for at once that was 120 % over the next 100 ms, which
 /// the window took off again a second later: 84 %.
 const RISING: Duration = Duration::from_millis(250);
+/// What may stay in the bucket meanwhile. Whatever comes on top of what queues let go then fills the window a second later: with 5 ms,
+/// and a window of 1006, 100 ms had 88 % of the set point.
+const RISING_PS: i64 = 1_000_000_000;
 /// Longest absence of the caller for which the bucket fills.
 const ABSENCE_MAX: Duration = Duration::from_millis(100);
 /// What is held free for queues: as much as short ones hold. Long ones are paced exactly.
@@ -48,7 +51,9 @@ pub(super) struct Gate {
     returned_ps: i64,
     /// What sockets' queues can add to the wire beside what is taken.
     waiting_ps: i64,
-    /// Until then the set point counts as rising.
+    /// When the set point rose last,
+    rose: Duration,
+    /// and until when it counts as rising.
     rising_until: Duration,
 }
 
@@ -62,6 +67,7 @@ impl Gate {
             filled: now,
             returned_ps: 0,
             waiting_ps: 0,
+            rose: now,
             rising_until: now,
         }
     }
@@ -92,6 +98,7 @@ impl Gate {
     pub(super) fn rise(&mut self, now: Duration, take_ps: u64) {
         self.slide(now);
         self.bucket_ps = self.bucket_ps.max(-BURST_PS);
+        self.rose = now;
         self.rising_until = now + RISING;
         if take_ps > TAKE_PS_MAX {
             let slot_ps = SLOT.as_nanos() as i64 * 1_000;
@@ -107,13 +114,14 @@ impl Gate {
     }
 
     /// Takes back what was counted since `then` but did not go to the wire. It leaves the window as if
-    /// it had been counted at `then`, so that no window gets it for nothing.
+    /// it had been counted at `then`, so that no window gets it for nothing; or when the set point rose, if that was later:
+    /// queues grow from then on, and a window that begins between the two has what was counted, but not what was taken back.
     pub(super) fn unbook(&mut self, now: Duration, then: Duration, span_ps: u64) {
         self.slide(now);
         let oldest = self.slot.saturating_sub(SLOTS as u64 - 1);
         let returned_ps = i64::try_from(span_ps).unwrap_or(i64::MAX);
         let bucket_ps = self.bucket_ps;
-        self.add(slot_of(then).clamp(oldest, self.slot), -returned_ps);
+        self.add(slot_of(then.max(self.rose)).clamp(oldest, self.slot), -returned_ps);
         if now < self.rising_until {
             self.bucket_ps = bucket_ps;
             self.returned_ps = 0;
@@ -139,7 +147,7 @@ impl Gate {
     fn fill(&mut self, now: Duration) {
         let since = now.saturating_sub(self.filled);
         self.filled = self.filled.max(now);
-        let burst_ps = if now < self.rising_until { FULL_PS } else { BURST_PS.saturating_add(self.returned_ps) };
+        let burst_ps = if now < self.rising_until { RISING_PS } else { BURST_PS.saturating_add(self.returned_ps) };
         self.bucket_ps = self.bucket_ps.min(burst_ps).saturating_add_unsigned(filling(since));
         self.bucket_ps = self.bucket_ps.min(burst_ps.saturating_add_unsigned(filling(ABSENCE_MAX)));
     }
@@ -256,10 +264,32 @@ mod tests {
             gate.unbook(now, then, SECOND_PS / 50);
             gate.open(now, 1)
         };
-        // Nor is more stored than while the window is full.
-        let let_go = SECOND_PS / 50 + (BURST_PS / 4 - FULL_PS) as u64;
+        // Nor is much stored.
+        let let_go = SECOND_PS / 50 + (BURST_PS / 4 - RISING_PS) as u64;
         assert_eq!(open(false, Duration::ZERO) - open(true, Duration::ZERO), let_go);
         assert_eq!(open(true, RISING), open(false, RISING), "and then it is again");
+    }
+
+    #[test]
+    fn what_queues_took_in_at_a_rise_fills_no_window_a_second_later() {
+        let ms = Duration::from_millis;
+        let mut gate = Gate::new(Duration::ZERO);
+        let slot_ps = SECOND_PS / 1_000;
+        for at in 0..2_500 {
+            gate.book(ms(at), slot_ps);
+            match at {
+                1_500 => {
+                    gate.rise(ms(at), 1);
+                    gate.book(ms(at), 8 * slot_ps);
+                }
+                // The tick before was 50 ms before the rise.
+                1_510 => gate.unbook(ms(at), ms(1_450), 8 * slot_ps),
+                _ => {}
+            }
+            if at > 1_510 {
+                assert!(gate.booked_ps <= SLOTS as i64 * slot_ps as i64, "{} at {at} ms", gate.booked_ps);
+            }
+        }
     }
 
     #[test]

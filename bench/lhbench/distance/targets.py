@@ -70,9 +70,10 @@ def _small_files(runs):
         near_run = next((other for other in of_files if other.cell == replace(cell, rtt_ms=_NEAR_RTT_MS)), None)
         if cell.rtt_ms != _FAR_RTT_MS or near_run is None or not goes_on(near_run, run.machine):
             continue
-        near, far = near_run.rate_of(_DEFAULT), run.rate_of(_DEFAULT)
-        if near and far:
-            lines.append(Target(f"files, {cell}: time beside that at {_NEAR_RTT_MS:g} ms", near / far, 1.2, at_most=True))
+        for protection in (CLEAR, PRIVATE):
+            near, far = (of.rate_of(f"longhaul {protection}") for of in (near_run, run))
+            if near and far:
+                lines.append(Target(f"files, {cell}: {protection}, time beside that at {_NEAR_RTT_MS:g} ms", near / far, 1.2, at_most=True))
     return lines
 
 

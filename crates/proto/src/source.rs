@@ -133,6 +133,8 @@ pub struct Source {
     outstanding_bytes: usize,
     /// Bytes of small files of which the destination has not said yet whether it wants them.
     asked_bytes: u64,
+    /// Bytes of small files that went into batches.
+    batched_bytes: u64,
     page: Vec<Entry>,
     page_bytes: usize,
     /// Entries at which the page is sent.
@@ -167,6 +169,7 @@ impl Source {
             files: BTreeMap::new(),
             outstanding_bytes: 0,
             asked_bytes: 0,
+            batched_bytes: 0,
             page: Vec::new(),
             page_bytes: 0,
             page_entries: FIRST_PAGE_ENTRIES,

@@ -11,8 +11,8 @@ use super::open::{OpenError, connect};
 use crate::control::tuner::{is_far, least_streams};
 use crate::way::Way;
 
-/// Connections made ahead at most: what a session over a far path has at least, and no more than are opened at once.
-pub const AHEAD_MAX: u16 = 8;
+/// Connections made ahead at most: what a session over a long path has at least, and no more than are opened at once.
+pub const AHEAD_MAX: u16 = 16;
 
 /// One connection, for the stream and the way that it was made for. Given up when it is dropped.
 pub struct Ahead {

@@ -55,12 +55,14 @@ pub fn hold_unsent(fd: BorrowedFd<'_>, bytes: u32) {
     }
 }
 
-/// Sets the same on a far path by what the stream sends.
-pub fn hold_what_is_sent_soon(fd: BorrowedFd<'_>, info: &TcpInfo) {
+/// Sets the same by what the stream sends, if it is on a far path; gives its congestion window then, bytes.
+pub fn hold_what_is_sent_soon(fd: BorrowedFd<'_>, info: &TcpInfo) -> Option<u64> {
     let rtt = Duration::from_micros(u64::from(info.rtt_us));
-    if is_far(Some(rtt)) {
-        hold_unsent(fd, unsent(u64::from(info.snd_cwnd) * u64::from(info.snd_mss), rtt));
-    }
+    let window_bytes = u64::from(info.snd_cwnd) * u64::from(info.snd_mss);
+    is_far(Some(rtt)).then(|| {
+        hold_unsent(fd, unsent(window_bytes, rtt));
+        window_bytes
+    })
 }
 
 /// The last number of a kernel setting; 0 if it cannot be read.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
 use proto::control::{Control, Telemetry};
+use proto::limits::RECORD_PAYLOAD_MAX;
 use sys::socket::TcpInfo;
 use tokio::sync::mpsc;
 use units::Rate;
@@ -18,7 +19,7 @@ use lossy::LossyPaths;
 use super::auto::{Auto, Moved};
 use super::streams::{Sample, Streams, Ways};
 use super::{Context, NEWS_MAX, SessionError, TICK, Wire};
-use crate::control::buffers::UNSENT_MAX;
+use crate::control::buffers::{self, UNSENT_MAX};
 use crate::control::congestion;
 use crate::control::pace::{Pacer, Reading};
 use crate::control::polite::{self, Polite};
@@ -389,16 +390,22 @@ impl Sending {
         slow
     }
 
-    /// Has the sockets of a far path hold no more than they send soon; under a set point the pacer says how much.
+    /// Has the sockets of a far path hold no more than they send soon, and records be a small part of that; under a set point the pacer
+    /// says how much.
     fn hold_little(&self, infos: &[(u16, TcpInfo)]) {
         if self.paced.lock().expect("no panic under the lock").pacer.set_point().is_some() {
             return;
         }
+        let (mut windows, mut far) = (0, 0);
         for (id, info) in infos {
-            if let Some(live) = self.streams.get(*id) {
-                tune::hold_what_is_sent_soon(live.socket.as_fd(), info);
+            if let Some(live) = self.streams.get(*id)
+                && let Some(window_bytes) = tune::hold_what_is_sent_soon(live.socket.as_fd(), info)
+            {
+                windows += window_bytes;
+                far += 1;
             }
         }
+        self.shared.gate.fit(windows.checked_div(far).map_or(RECORD_PAYLOAD_MAX, buffers::record_payload));
     }
 
     /// Switches all streams of a path that turns out to lose packets without being full, and holds them together then.
@@ -554,10 +561,10 @@ fn open_gate(gate: &Gate, paced: &Mutex<Paced>, now: Duration) {
     let total = gate.taken();
     // What was taken while no set point was in force is no debt of a later one.
     let taken = total - std::mem::replace(&mut paced.booked, total);
-    gate.fit(paced.pacer.record_payload_bytes());
     if paced.pacer.set_point().is_none() {
         return gate.allow(None);
     }
+    gate.fit(paced.pacer.record_payload_bytes());
     paced.pacer.took(now, taken);
     let allowance = paced.pacer.allowance(now);
     gate.allow(Some(total.saturating_add(allowance)));

@@ -18,8 +18,8 @@ use crate::net::ahead::Ahead;
 use crate::net::open::{OPEN_TIMEOUT, OpenError, dial};
 use crate::way::Way;
 
-/// Streams being opened at once.
-const PENDING_MAX: usize = 8;
+/// Streams being opened at once: all that a long path begins with.
+const PENDING_MAX: usize = 16;
 /// Attempts to open a stream while none is open, before the session gives up.
 const FAILURES_MAX: u32 = 6;
 /// Paths that are told apart; the streams of further ones count with the last.

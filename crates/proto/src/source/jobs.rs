@@ -7,9 +7,10 @@ use crate::control::Begun;
 use crate::limits::{BATCH_FILES_MAX, PARCELS_UNLANDED_MAX};
 use crate::{ChunkSet, EntryKind};
 
-/// Parts of what is left of the manifest's small files that a batch takes at most one of: twice as many as there are
-/// streams in most sessions. So streams end together, and a copy of a few files is on all of them.
-const LAST_SHARES: u64 = 32;
+/// Parts of what is left of the manifest's small files that a batch takes at most one of, and of what was read of them before:
+/// twice as many as there are streams in most sessions. So streams begin and end together, and a copy of a few files is on all of
+/// them. Over 100 ms the first files that were wanted went into one batch, and most streams stood still for a round trip.
+const SHARES: u64 = 32;
 /// A batch has this many bytes at least, if there are as many: about what a new connection sends in its first round trip.
 const BATCH_BYTES_MIN: u64 = 16 << 10;
 
@@ -291,17 +292,15 @@ impl Source {
         if items.is_empty() {
             return None;
         }
+        self.batched_bytes += bytes;
         Some(Job::Batch { parcel: self.parcel(lane, disk, items.clone(), true), items, after: None })
     }
 
     /// How much goes into the next batch, unless its first file alone has more.
     fn batch_bytes_max(&self, lane: usize, disk: usize) -> u64 {
-        let most = u64::from(self.config.chunk_size);
-        if !self.scan_done {
-            return most;
-        }
         let left = self.lanes[lane].disks[disk].small.bytes + self.asked_bytes;
-        (left / LAST_SHARES).max(BATCH_BYTES_MIN).min(most)
+        let of = if self.scan_done { left.min(self.batched_bytes) } else { self.batched_bytes };
+        (of / SHARES).max(BATCH_BYTES_MIN).min(u64::from(self.config.chunk_size))
     }
 
     fn parcel(&mut self, lane: usize, disk: usize, items: Vec<Item>, batch: bool) -> u64 {

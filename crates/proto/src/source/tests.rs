@@ -215,9 +215,9 @@ fn batches(source: &mut Source) -> Vec<Vec<Item>> {
     std::iter::from_fn(|| job(source)).map(batch).collect()
 }
 
-/// What is left at the end is for all streams.
+/// What is left at the end is for all streams, and so are the first files that are wanted.
 #[test]
-fn the_last_batches_are_small() {
+fn the_first_and_the_last_batches_are_small() {
     const SIZE: u64 = 32 << 10;
     let announced = |count: u64, scanned: bool| {
         let config = Config { chunk_size: 4 << 20, small_max: 1 << 20, reorder_chunks: None, dry_run: false };
@@ -231,15 +231,17 @@ fn the_last_batches_are_small() {
         source
     };
     assert_eq!(batches(&mut announced(3, true)).len(), 3, "one stream would have them all");
-    let full: Vec<usize> = batches(&mut announced(256, false)).iter().map(Vec::len).collect();
-    assert_eq!(full, [128, 128], "more may come");
-    let all = batches(&mut announced(8192, true));
+    let first: Vec<usize> = batches(&mut announced(100, false)).iter().map(Vec::len).collect();
+    assert!(first[..32].iter().all(|files| *files == 1), "{first:?}");
+    let all = batches(&mut announced(16384, true));
     let indexes: BTreeSet<u64> = all.iter().flatten().map(|item| item.index).collect();
-    assert_eq!((indexes.len(), all.iter().flatten().count()), (8192, 8192));
-    assert_eq!(all[0].len(), 128, "a whole chunk while there is much");
-    assert!(all.windows(2).all(|two| two[0].len() >= two[1].len()));
+    assert_eq!((indexes.len(), all.iter().flatten().count()), (16384, 16384));
+    let most = all.iter().position(|items| items.len() == 128).expect("a whole chunk while there is much");
+    let (growing, shrinking) = all.split_at(most);
+    assert!(growing.windows(2).all(|two| two[0].len() <= two[1].len()));
+    assert!(shrinking.windows(2).all(|two| two[0].len() >= two[1].len()));
     assert!(all.iter().rev().take(16).all(|items| items.len() == 1));
-    assert!(all.len() < 8192 / 128 * 4, "{} batches", all.len());
+    assert!(all.len() < 16384 / 128 * 4, "{} batches", all.len());
 }
 
 /// What the destination may still want counts as left.
@@ -249,6 +251,7 @@ fn a_destination_that_decides_slowly_makes_no_small_batches() {
     let mut source = Source::new(config);
     (0..4096).for_each(|_| _ = source.handle_entry(file(1 << 14), 0));
     source.handle_scan_end();
+    source.batched_bytes = 1 << 30;
     source.handle_message(ToSource::Wants((0..64).map(|index| (index, all())).collect())).unwrap();
     assert_eq!(batches(&mut source).len(), 1);
     // The rest is equal, but for the last.

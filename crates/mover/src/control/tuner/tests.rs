@@ -7,7 +7,7 @@ use Limit::*;
 
 const BOUNDS: Bounds = Bounds { min: 1, max: 32 };
 const FAR: Start<'static> =
-    Start { rtt: Some(Duration::from_millis(100)), loss_ppm: 0, mss_bytes: 1448, goal: None, memory: None };
+    Start { rtt: Some(Duration::from_millis(20)), loss_ppm: 0, mss_bytes: 1448, goal: None, memory: None };
 const NEAR: Start<'static> = Start { rtt: Some(Duration::from_micros(50)), ..FAR };
 
 /// A path with a session on it.

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use units::Goodput;
 
 use super::attribution::Limit;
-pub use start::{NEAR_LOSSY, Start, first_streams, is_far, least_streams};
+pub use start::{NEAR_LOSSY, Start, first_streams, is_far, least_streams, most_streams};
 
 /// How many streams there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -29,7 +29,9 @@ impl Ahead {
     /// If called outside a tokio runtime.
     #[must_use]
     pub fn dial(ways: &[Way], settings: &Settings, rtt: Option<Duration>) -> Vec<Ahead> {
-        let count = if is_far(rtt) { least_streams(rtt).min(settings.streams_max).min(AHEAD_MAX) } else { 0 };
+        let is_held = settings.polite || settings.rate_bps.is_some();
+        let least = least_streams(rtt, is_held);
+        let count = if is_far(rtt) { least.min(settings.streams_max).min(AHEAD_MAX) } else { 0 };
         let begin = |(id, &way): (u16, &Way)| {
             let settings = settings.clone();
             let mut connecting = JoinSet::new();

@@ -512,7 +512,10 @@ impl Session {
 
     async fn steer(&mut self, change: Steer) -> Result<(), SessionError> {
         match change {
-            Steer::Rate(rate) => self.wire.link.send(Control::SetRate(rate)).await,
+            Steer::Rate(rate) => {
+                self.receiving.as_mut().expect("receives until shutdown").paced(rate);
+                self.wire.link.send(Control::SetRate(rate)).await;
+            }
             Steer::Streams(n) => {
                 self.receiving.as_mut().expect("receives until shutdown").set_streams(n);
                 self.wire.link.send(Control::SetStreams(n)).await;

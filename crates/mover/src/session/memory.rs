@@ -279,7 +279,10 @@ async fn receive_until(
                 line.tick(context, end, receiving.bytes()).await;
             },
             change = steered(&mut steer) => match change {
-                Steer::Rate(rate) => wire.link.send(Control::SetRate(rate)).await,
+                Steer::Rate(rate) => {
+                    receiving.paced(rate);
+                    wire.link.send(Control::SetRate(rate)).await;
+                }
                 Steer::Streams(n) => {
                     receiving.set_streams(n);
                     wire.link.send(Control::SetStreams(n)).await;

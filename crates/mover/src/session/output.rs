@@ -287,7 +287,10 @@ impl Session {
 
     async fn steer(&mut self, change: Steer) -> Result<(), SessionError> {
         match change {
-            Steer::Rate(rate) => self.wire.link.send(Control::SetRate(rate)).await,
+            Steer::Rate(rate) => {
+                self.receiving.paced(rate);
+                self.wire.link.send(Control::SetRate(rate)).await;
+            }
             Steer::Streams(n) => {
                 self.receiving.set_streams(n);
                 self.wire.link.send(Control::SetStreams(n)).await;

@@ -9,6 +9,7 @@ use crossbeam_channel::Sender;
 use proto::control::Telemetry;
 use sys::poll::Waker;
 use tokio::sync::mpsc;
+use units::Rate;
 
 use super::auto::{Auto, Moved};
 use super::streams::{Streams, Ways};
@@ -162,6 +163,11 @@ impl Receiving {
                 self.threads.iter().for_each(|t| t.abandon(id));
             }
         }
+    }
+
+    /// Another set point was asked for, b/s of IP packets, or none.
+    pub fn paced(&mut self, rate_bps: Option<u64>) {
+        self.auto.paced(rate_bps.map(Rate::from_bps));
     }
 
     /// Changes the number of streams, as the user says. Ending surplus ones is the sender's part.

@@ -222,6 +222,7 @@ impl Sending {
             self.rate_max_bps[1] = rate_bps;
         }
         self.asked = self.rate_max_bps.into_iter().flatten().chain(self.wished_bps).min().map(Rate::from_bps);
+        self.auto.paced(self.asked);
         self.put_rate();
     }
 

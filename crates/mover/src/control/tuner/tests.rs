@@ -6,8 +6,14 @@ use super::*;
 use Limit::*;
 
 const BOUNDS: Bounds = Bounds { min: 1, max: 32 };
-const FAR: Start<'static> =
-    Start { rtt: Some(Duration::from_millis(20)), loss_ppm: 0, mss_bytes: 1448, goal: None, memory: None };
+const FAR: Start<'static> = Start {
+    rtt: Some(Duration::from_millis(20)),
+    loss_ppm: 0,
+    mss_bytes: 1448,
+    goal: None,
+    memory: None,
+    is_slow: false,
+};
 const NEAR: Start<'static> = Start { rtt: Some(Duration::from_micros(50)), ..FAR };
 
 /// A path with a session on it.
@@ -27,7 +33,7 @@ struct Session<F> {
 
 impl<F: Fn(u16) -> u64> Session<F> {
     fn new(start: &Start<'_>, curve: F) -> Session<F> {
-        let bounds = Bounds { min: least_streams(start.rtt), ..BOUNDS };
+        let bounds = Bounds { min: least_streams(start.rtt, false), ..BOUNDS };
         let tuner = StreamTuner::new(Duration::ZERO, bounds, start);
         Session {
             tuner,
@@ -92,19 +98,19 @@ fn the_knee_is_found_within_ten_seconds() {
     for at in [1, 2, 4, 8] {
         for start in [NEAR, FAR] {
             let base = Session::new(&start, knee(at)).run(10);
-            let most = (at * 2).max(least_streams(start.rtt));
+            let most = (at * 2).max(least_streams(start.rtt, false));
             assert!(base >= at && base <= most, "{base} streams for a knee at {at}");
         }
     }
     assert_eq!(Session::new(&NEAR, two_cores).run(10), 2);
-    assert_eq!(Session::new(&FAR, two_cores).run(10), least_streams(FAR.rtt), "as few as there may be");
+    assert_eq!(Session::new(&FAR, two_cores).run(10), least_streams(FAR.rtt, false), "as few as there may be");
 }
 
 #[test]
 fn a_knee_between_two_steps_is_covered() {
     for at in 1..=32 {
         let base = Session::new(&FAR, knee(at)).run(30);
-        let most = at.next_power_of_two().max(least_streams(FAR.rtt));
+        let most = at.next_power_of_two().max(least_streams(FAR.rtt, false));
         assert!(base >= at && base <= most, "{base} streams for a knee at {at}");
     }
 }
@@ -229,7 +235,7 @@ fn noise_does_not_make_it_restless() {
     for (seed, at, start) in
         (1..100).flat_map(|seed| [1, 2, 4, 8].map(|at| (seed, at, if seed % 2 == 0 { NEAR } else { FAR })))
     {
-        let at = at.max(least_streams(start.rtt));
+        let at = at.max(least_streams(start.rtt, false));
         let mut session = Session::new(&start, knee(at)).with_noise(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
         let base = session.run(30);
         assert!(base >= at && base <= at * 4, "seed {seed}: {base} streams for a knee at {at}");

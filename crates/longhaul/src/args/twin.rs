@@ -139,7 +139,7 @@ pub(crate) struct StatsArgs {
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Which {
     /// The twin, where there are several
-    #[arg(long, value_name = "TWIN", env = "LONGHAUL_TWIN")]
+    #[arg(long, visible_alias = "name", value_name = "TWIN", env = "LONGHAUL_TWIN")]
     pub(crate) twin: Option<String>,
 }
 
@@ -162,7 +162,7 @@ pub(crate) struct UpArgs {
     pub(crate) loads: Loads,
 
     /// Name of the twin; default: that of the network
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, visible_alias = "twin", value_name = "NAME")]
     pub(crate) name: Option<String>,
 
     /// Multiply rates, and queues in bytes or packets
@@ -238,7 +238,7 @@ pub(crate) struct RunArgs {
     pub(crate) scenario: PathBuf,
 
     /// Name of the twin; default: one of its own for each run
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, visible_alias = "twin", value_name = "NAME")]
     pub(crate) name: Option<String>,
 
     /// What carries the packets; default: what the scenario says

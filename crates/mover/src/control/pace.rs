@@ -104,8 +104,6 @@ const RECORD_PAYLOAD_MIN: u64 = 4 << 10;
 const IDLE_PPM: u64 = 2_000;
 /// Lowest set point that pacing may hold alone.
 const SMOOTH_MIN: Rate = Rate::mbps(6);
-/// Shortest time in which a set point should let a stream release one pacing step.
-const STEP: Duration = Duration::from_millis(5);
 
 impl Pacer {
     /// A session without streams. `now` counts from its start, here and everywhere.
@@ -212,7 +210,8 @@ impl Pacer {
             // to the wire, what they took in did not. If the set point fell meanwhile, most of it was
             // before that.
             let rate = self.highest.take().map_or(set_point, |highest| highest.max(set_point));
-            self.gate.book(now, span_ps(traffic.again_bits + traffic.drained_bits, rate));
+            self.gate.book(now, span_ps(traffic.again_bits, rate));
+            self.gate.drain(now, span_ps(traffic.drained_bits, rate));
             self.gate.unbook(now, then, span_ps(traffic.queued_bits, rate));
             let waiting_bits = self.streams.values().map(Stream::waiting_bits).sum();
             self.gate.wait(span_ps(waiting_bits, set_point));
@@ -320,16 +319,6 @@ impl Pacer {
         let share_bytes = set_point.in_flight(RECORD_TIME).get() / self.streams.len().max(1) as u64;
         share_bytes.clamp(RECORD_PAYLOAD_MIN, RECORD_PAYLOAD_MAX as u64) as usize
     }
-}
-
-/// Streams among which a set point can be shared so that each still releases a pacing step (two
-/// packets) every 5 ms; at least one. More streams are held by the gate alone, and a change of the
-/// set point waits in the kernel for the packets already due.
-#[must_use]
-pub fn streams_worth(set_point: Rate, mss_bytes: u32, header_bytes: u32) -> u16 {
-    let step_bytes = 2 * (u64::from(mss_bytes) + u64::from(header_bytes)).max(1);
-    let steps = set_point.in_flight(STEP).get() / step_bytes;
-    u16::try_from(steps).unwrap_or(u16::MAX).max(1)
 }
 
 /// Bits on the wire for bytes of payload.

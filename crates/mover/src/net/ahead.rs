@@ -6,9 +6,10 @@ use std::time::Duration;
 use proto::control::Settings;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
+use units::Rate;
 
 use super::open::{OpenError, connect};
-use crate::control::tuner::{is_far, least_streams};
+use crate::control::tuner::{Conditions, is_far};
 use crate::way::Way;
 
 /// Connections made ahead at most: what a session over a long path has at least, and no more than are opened at once.
@@ -29,9 +30,9 @@ impl Ahead {
     /// If called outside a tokio runtime.
     #[must_use]
     pub fn dial(ways: &[Way], settings: &Settings, rtt: Option<Duration>) -> Vec<Ahead> {
-        let is_held = settings.polite || settings.rate_bps.is_some();
-        let least = least_streams(rtt, is_held);
-        let count = if is_far(rtt) { least.min(settings.streams_max).min(AHEAD_MAX) } else { 0 };
+        let conditions = Conditions { rtt, streams_max: settings.streams_max, is_polite: settings.polite };
+        let least = conditions.bounds(settings.rate_bps.map(Rate::from_bps)).min;
+        let count = if is_far(rtt) { least.min(AHEAD_MAX) } else { 0 };
         let begin = |(id, &way): (u16, &Way)| {
             let settings = settings.clone();
             let mut connecting = JoinSet::new();

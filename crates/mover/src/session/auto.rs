@@ -9,7 +9,7 @@ use super::Context;
 use super::streams::Ways;
 use crate::control::attribution::Limit;
 use crate::control::congestion::{self, NearLosses, RareLosses};
-use crate::control::tuner::{self, Bounds, Start, StreamTuner};
+use crate::control::tuner::{self, Bounds, Conditions, StreamTuner};
 use crate::known_paths::{self, KnownPath};
 
 /// What a second moved, and over how many streams.
@@ -30,27 +30,11 @@ pub struct Moved {
 /// from the first second on, over 200 ms 9.2 and 9.8 s). A test, which is to tell what a long session has, does not wait.
 const ALL_AFTER: Duration = Duration::from_secs(10);
 
-/// What bounds the number of streams beside the set point.
-struct Held {
-    rtt: Option<Duration>,
-    max: u16,
-    polite: bool,
-}
-
-impl Held {
-    fn is_slow(&self, set_point: Option<Rate>) -> bool {
-        self.polite || set_point.is_some_and(|rate| tuner::most_streams(rate) < tuner::least_streams(self.rtt, false))
-    }
-
-    fn bounds(&self, set_point: Option<Rate>) -> Bounds {
-        let max = self.max.min(set_point.map_or(u16::MAX, tuner::most_streams));
-        Bounds { min: tuner::least_streams(self.rtt, self.is_slow(set_point)).min(max), max }
-    }
-}
-
 /// Finds the number of streams, if that is to be found and this end opens them.
 pub struct Auto {
-    held: Held,
+    conditions: Conditions,
+    /// What the agent allows.
+    rate_max: Option<Rate>,
     bounds: Bounds,
     is_far: bool,
     tuner: Option<StreamTuner>,
@@ -68,24 +52,17 @@ impl Auto {
     /// Begins with what the context says of the path.
     #[must_use]
     pub fn new(context: &Context) -> Auto {
-        let max = context.streams_max.max(1);
-        let set_point = context.settings.rate_bps.into_iter().chain(context.rate_max_bps).min().map(Rate::from_bps);
-        let held = Held { rtt: context.rtt, max, polite: context.settings.polite };
-        let bounds = held.bounds(set_point);
+        let Context { rtt, streams_max, .. } = *context;
+        let conditions = Conditions { rtt, streams_max, is_polite: context.settings.polite };
+        let rate_max = context.rate_max_bps.map(Rate::from_bps);
+        let bounds = conditions.bounds(context.settings.rate_bps.map(Rate::from_bps).into_iter().chain(rate_max).min());
         let known = context.auto_streams.then(|| known_path(context)).flatten();
         let memory = known.as_ref().and_then(KnownPath::recall);
-        let goal = context.settings.rate_bps.map(Goodput::from_bps);
-        let start = Start {
-            rtt: context.rtt,
-            goal,
-            memory: memory.as_ref(),
-            is_slow: held.is_slow(set_point),
-            ..Start::default()
-        };
-        let tuner = context.auto_streams.then(|| StreamTuner::new(Duration::ZERO, bounds, &start));
+        let tuner = context.auto_streams.then(|| StreamTuner::new(Duration::ZERO, bounds, memory.as_ref()));
         let is_far = tuner::is_far(context.rtt);
         Auto {
-            held,
+            conditions,
+            rate_max,
             bounds,
             is_far,
             tuner,
@@ -101,7 +78,7 @@ impl Auto {
 
     /// Another set point is in force, or none.
     pub fn paced(&mut self, set_point: Option<Rate>) {
-        let bounds = self.held.bounds(set_point);
+        let bounds = self.conditions.bounds(set_point.into_iter().chain(self.rate_max).min());
         if bounds != self.bounds {
             self.bounds = bounds;
             if let Some(tuner) = &mut self.tuner {
@@ -197,24 +174,5 @@ fn words(protection: Protection) -> &'static str {
         Protection::Clear => "clear",
         Protection::Integrity => "integrity",
         Protection::Private => "private",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_small_set_point_has_few_streams() {
-        let held = |rtt_ms, polite| Held { rtt: Some(Duration::from_millis(rtt_ms)), max: 16, polite };
-        let bounds = |held: Held, mbps: Option<u64>| {
-            let Bounds { min, max } = held.bounds(mbps.map(Rate::mbps));
-            (min, max)
-        };
-        assert_eq!(bounds(held(100, false), None), (16, 16));
-        assert_eq!(bounds(held(100, false), Some(500)), (16, 16));
-        assert_eq!(bounds(held(100, false), Some(100)), (8, 8));
-        assert_eq!(bounds(held(100, true), None), (8, 16));
-        assert_eq!(bounds(held(0, false), Some(100)), (1, 8));
     }
 }

@@ -8,7 +8,7 @@ use units::Rate;
 use proto::limits::RECORD_PAYLOAD_MAX;
 use proto::record;
 
-use super::super::{Pacer, Reading, streams_worth};
+use super::super::{Pacer, Reading};
 
 /// What a stream is like.
 #[derive(Clone, Debug)]
@@ -52,6 +52,17 @@ pub(super) struct Scenario {
     /// Records are fitted to the set point.
     pub(super) fitted: bool,
     pub(super) seed: u64,
+}
+
+/// Shortest time in which a set point should let a stream release one pacing step, two packets.
+const STEP: Duration = Duration::from_millis(5);
+
+/// Streams among which what is promised of a set point can be held, at least one. More are held by the gate alone, and a change
+/// of the set point waits in the kernel for the packets already due. Sessions have fewer (`tuner::Conditions`).
+fn streams_worth(set_point: Rate, mss_bytes: u32, header_bytes: u32) -> u16 {
+    let step_bytes = 2 * (u64::from(mss_bytes) + u64::from(header_bytes)).max(1);
+    let steps = set_point.in_flight(STEP).get() / step_bytes;
+    u16::try_from(steps).unwrap_or(u16::MAX).max(1)
 }
 
 impl Scenario {

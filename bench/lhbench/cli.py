@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import longhaul, machine, report
+from . import longhaul, machine, place, report
 from .bench import Bench
 from .disk import own_mounts
 from .errors import Unusable
@@ -26,7 +26,6 @@ from .targets import targets
 from .units import parse_bytes
 
 _REQUIRED = ("ip", "sysctl", "mount", "umount", "losetup", "mkfs.ext4", "sync", "cc")
-_DEFAULT_OUT = longhaul.REPOSITORY / "bench/out"
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,7 @@ def main():
 def _run(options):
     settings = _settings(options)
     choice = Choice(settings, longhaul.find_binary(options.longhaul), options.peers)
-    options.out = options.out.resolve()
-    options.out.mkdir(parents=True, exist_ok=True)
-    work = (options.work or options.out / "work").resolve()
+    work = options.work or options.out / "work"
     scenarios = []
     own_mounts()
     with Bench(settings, work, options.out / "logs", NAMED_CONGESTION, Link) as bench:
@@ -148,9 +145,9 @@ def _parser():
                         help=f"of {','.join(NAMES)}; or none")
     parser.add_argument("--limit", type=_count, metavar="SECONDS",
                         help="an arm that takes longer is stopped and not tried again; default 900")
-    parser.add_argument("--out", type=Path, default=_DEFAULT_OUT, metavar="DIR",
+    parser.add_argument("--out", type=place.directory, default=place.RESULTS, metavar="DIR",
                         help="report.md, results.json and the last log of every program, default bench/out")
-    parser.add_argument("--work", type=Path, metavar="DIR",
+    parser.add_argument("--work", type=place.directory, metavar="DIR",
                         help="scratch space on the disk to be measured, default bench/out/work; "
                              "(d) needs about 16 GiB free")
     return parser

@@ -3,13 +3,11 @@
 import argparse
 import json
 import sys
-from pathlib import Path
 
-from . import longhaul, machine
+from . import machine, place
 from .errors import ArmFailed
 from .units import binary_size
 
-_DEFAULT_OUT = longhaul.REPOSITORY / "bench/out"
 # What a row may end by without ending the run.
 _ROW_ENDS = (ArmFailed, OSError, ValueError, KeyError)
 
@@ -27,7 +25,7 @@ def parser(name, groups, description, example):
     made.add_argument("--only", type=chosen, default=tuple(groups), metavar=",".join(groups),
                       help="these rows, in this order; default all")
     made.add_argument("--longhaul", metavar="PATH", help="the binary, default target/release/longhaul, built if absent")
-    made.add_argument("--out", type=Path, default=_DEFAULT_OUT, metavar="DIR", help=f"{name}.md and {name}.json, default bench/out")
+    made.add_argument("--out", type=place.directory, default=place.RESULTS, metavar="DIR", help=f"{name}.md and {name}.json, default bench/out")
     return made
 
 
@@ -35,7 +33,6 @@ class Report:
     """Rows as they come. A row has `line`, `verdict` and fields; `head` is the head of their table."""
 
     def __init__(self, name, options, binary, title, head, setting="", **numbers):
-        options.out.mkdir(parents=True, exist_ok=True)
         self._name, self._out, self._title, self._head, self._setting, self._numbers = name, options.out, title, head, setting, numbers
         self.about = machine.describe(options.out, binary)
         self.rows = []

@@ -14,11 +14,10 @@ import time
 from itertools import islice
 from pathlib import Path
 
-from . import longhaul, machine
+from . import longhaul, machine, place
 from .errors import ArmFailed, Unusable
 from .units import binary_size
 
-_DEFAULT_OUT = longhaul.REPOSITORY / "bench/out"
 _GOAL_S = 0.1
 # What crates/plan/benches/slots.rs measures: its key, in words, and the ns that 99 % of the calls may take.
 _SLOTS = [
@@ -82,7 +81,6 @@ def _run(options):
         raise ArmFailed(f"shares: scipy finds other rates than Longhaul, by {beside['beside']['gap']:.1e} of a rate")
     ours = _cargo_bench("paths")
     theirs = _peer(networkx, ours, options.seconds)
-    options.out.mkdir(parents=True, exist_ok=True)
     targets = [_slots_target(slots, *row) for row in _SLOTS if row[2]]
     for key, words, goal in _SHARES:
         seconds = shares[key]["solve"]
@@ -288,5 +286,5 @@ def _parser():
         epilog="example: bench/plan --seconds 5",
     )
     parser.add_argument("--seconds", type=float, default=15.0, help="time for networkx (15)")
-    parser.add_argument("--out", type=Path, default=_DEFAULT_OUT, help="where the report goes (bench/out)")
+    parser.add_argument("--out", type=place.directory, default=place.RESULTS, help="where the report goes (bench/out)")
     return parser

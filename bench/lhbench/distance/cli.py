@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import longhaul, machine, over_twin
+from .. import longhaul, machine, over_twin, place
 from ..disk import FreshFileSystem, own_mounts
 from ..errors import Unusable
 from ..peers import NAMES
@@ -25,7 +25,6 @@ from .path import Cell
 # keeps their page cache in single pages: a kernel without preemption copies a folio of megabytes in one go, 2 to 3 ms in which no emulator runs.
 _ROOM_BYTES, _SINGLE_PAGES = 6 * GI, ("verity",)
 _REQUIRED = ("ip", "sysctl", "ss", "iperf3", "cc")
-_DEFAULT_OUT = longhaul.REPOSITORY / "bench/out"
 _FULL = dataclasses.replace(FULL, rounds=3, duration_s=30, file_bytes=2 * GI, small_files=20_000, arm_limit_s=300)
 _QUICK = dataclasses.replace(QUICK, duration_s=3, file_bytes=32 * MI, small_files=200, small_sizes=(4 * KI, 64 * KI))
 _LOSSES = (0.0, 1e-5, 1e-4, 1e-3)
@@ -61,9 +60,8 @@ def _run(options, binary):
     changes = {"rounds": options.rounds, "duration_s": options.duration, "arm_limit_s": options.limit}
     settings = dataclasses.replace(settings, **{key: value for key, value in changes.items() if value is not None})
     choice = Choice(settings, binary, options.peers, options.arms)
-    out = options.out.resolve()
-    out.mkdir(parents=True, exist_ok=True)
-    work = (options.work or out / "work").resolve()
+    out = options.out
+    work = options.work or out / "work"
     own_mounts()
     work.mkdir(parents=True, exist_ok=True)
     about = machine.describe(work, binary)
@@ -116,9 +114,9 @@ def _parser():
                              "missing; a cell of another machine or build that lacks something is measured anew")
     parser.add_argument("--limit", type=_count, metavar="SECONDS",
                         help="an arm that takes longer is stopped and not tried again; default 300")
-    parser.add_argument("--out", type=Path, default=_DEFAULT_OUT, metavar="DIR",
+    parser.add_argument("--out", type=place.directory, default=place.RESULTS, metavar="DIR",
                         help="distance.md, distance.json and the last log of every program, default bench/out")
-    parser.add_argument("--work", type=Path, metavar="DIR", help="scratch space, default bench/out/work")
+    parser.add_argument("--work", type=place.directory, metavar="DIR", help="scratch space, default bench/out/work")
     return parser
 
 

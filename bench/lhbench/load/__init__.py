@@ -12,13 +12,11 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from .. import longhaul, machine
+from .. import longhaul, machine, place
 from ..errors import ArmFailed, Unusable
 from .postgres import Postgres
 from .report import judged, markdown
 from .run import Plan, limits, measure
-
-_DEFAULT_OUT = longhaul.REPOSITORY / "bench/out"
 
 
 def main():
@@ -41,7 +39,6 @@ def _run(options):
         binary=binary, generator=_generator(binary), hosts=options.hosts, endpoints=options.hosts // 2, processes=options.processes,
         files=options.files, pace=options.pace, reads=options.reads, seconds=options.seconds,
     )
-    options.out.mkdir(parents=True, exist_ok=True)
     results = {"plan": plan.told(), "stores": {}}
     with ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lhb-load-", dir=options.work)))
@@ -93,6 +90,6 @@ def _parser():
     parser.add_argument("--pace", type=int, default=2_500, help="files/s that the agents finish together (2,500)")
     parser.add_argument("--reads", type=int, default=100, help="reads/s of clients meanwhile (100)")
     parser.add_argument("--seconds", type=int, default=30, help="how long completions are measured (30)")
-    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), help="scratch space, on the disk that is to be measured (/var/tmp)")
-    parser.add_argument("--out", type=Path, default=_DEFAULT_OUT, help="where the report goes (bench/out)")
+    parser.add_argument("--work", type=place.directory, default="/var/tmp", help="scratch space, on the disk that is to be measured (/var/tmp)")
+    parser.add_argument("--out", type=place.directory, default=place.RESULTS, help="where the report goes (bench/out)")
     return parser

@@ -5,9 +5,8 @@ target is missed.
 """
 
 import sys
-from pathlib import Path
 
-from .. import groups, over_twin
+from .. import groups, over_twin, place
 from . import changes, cut, floor, pool, sharing
 from .row import HEAD, Row
 from .setting import Setting
@@ -43,6 +42,6 @@ def _parser():
     parser.add_argument("--changes", type=int, default=200, metavar="N", help="changes of a limit; default 200")
     parser.add_argument("--quick", action="store_true", help="shorter, and 20 changes: shows that every row works")
     parser.add_argument("--json", action="store_true", help="the results as JSON on standard output, rows on standard error")
-    parser.add_argument("--work", type=Path, default=Path("/var/tmp"), metavar="DIR",
+    parser.add_argument("--work", type=place.directory, default="/var/tmp", metavar="DIR",
                         help="where data are made and arrive, some 10 GB; default /var/tmp")
     return parser

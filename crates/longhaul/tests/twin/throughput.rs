@@ -81,8 +81,8 @@ fn streams_that_are_opened_when_a_test_ends_do_not_hold_it_up() {
     assert!(asked.elapsed() < IN_VAIN, "{:?} after the streams were asked for: {summary}", asked.elapsed());
 }
 
-/// What names the connection that has sent most to `ip rule`, from `ss -Htni state established`, which names no state: a line for the connection and one for
-/// what the kernel knows of it.
+/// What names the connection that has sent most to `ip rule`, from `ss -Htni state established`, which names no state: a line for the
+/// connection and one for what the kernel knows of it.
 fn busiest(sockets: &str) -> Option<String> {
     let lines: Vec<_> = sockets.lines().collect();
     let sent = |line: &str| line.split("bytes_sent:").nth(1)?.split_whitespace().next()?.parse::<u64>().ok();

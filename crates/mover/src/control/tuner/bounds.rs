@@ -45,7 +45,7 @@ const LONG_RTT: Duration = Duration::from_millis(80);
 const LONG: u16 = 16;
 /// What a stream should have of a set point: with less the kernel sends its two packets so seldom that the mean falls short (100 ms, 1 Gb/s:
 /// 100 Mb/s by 0.5 % with 8 streams and 1.5 % with 16; 10 Mb/s by 0.3 % with 2 and 5.9 % with 4). With more, few are to carry what
-/// a raise brings until others have come (100 to 500 Mb/s: the first second 1.3 % short from 4 on, 0.2 % from 8 on).
+/// a raise brings until others have come (100 to 500 Mb/s: the first second in the mean 1.2 % short from 4 on, 0.4 % from 8 on).
 const WORTH: Rate = Rate::from_bps(12_500_000);
 /// What the second one may have: alone, one that loses leaves the set point unused (25 Mb/s, 10⁻⁴: 5.4 % short, with 2 0.1 %).
 const WORTH_SECOND: Rate = Rate::mbps(5);

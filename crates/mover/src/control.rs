@@ -9,6 +9,7 @@
 //! | [`attribution`] | what limited the last second | once a second |
 //! | [`buffers`] | the size of a stream's send buffer, how much of it may wait to be sent | when a stream opens; five times a second |
 //! | [`congestion`] | whether losses are the path's own, and another congestion control better | five times a second |
+//! | [`doubt`] | whether what looked like the path's own losses is a queue that others hold | before that |
 //! | [`bound`] | what streams of BBR may send together | each round trip |
 //! | [`turns`] | which stream of BBR begins again | each round trip |
 //! | [`stall`] | which streams are on a dead path | five times a second |
@@ -30,6 +31,7 @@ pub mod attribution;
 pub mod bound;
 pub mod buffers;
 pub mod congestion;
+pub mod doubt;
 pub mod pace;
 pub mod polite;
 pub mod retry;

@@ -76,6 +76,12 @@ impl Losses {
         self.min_rtt
     }
 
+    /// There was a queue after all: it explains what has been lost until now, and what is found lost in the next moment.
+    pub fn forget(&mut self, now: Duration) {
+        self.weight = 0;
+        self.queued = Some(now);
+    }
+
     /// Takes a look at all streams; whether the path is one that loses packets without being full.
     pub fn look(&mut self, now: Duration, looks: &[Look]) -> bool {
         let min_rtt_us = least_rtt(looks.iter().map(|look| look.min_rtt_us));
@@ -304,6 +310,19 @@ mod tests {
             !verdict((0..500).map(|n| (u32::from(n % 5 == 0), if n % 5 < 4 { 150 } else { 101 })), 100_000),
             "it drains and fills"
         );
+    }
+
+    #[test]
+    fn a_queue_that_is_told_of_explains_what_was_lost() {
+        let look = |losses: &mut Losses, n: u32, min_rtt_us| {
+            let look = |stream| Look { stream, lost: n, rtt_us: 38_000, min_rtt_us };
+            losses.look(Duration::from_millis(50) * n, &(0..8).map(look).collect::<Vec<_>>())
+        };
+        // A newcomer that has never seen the queue empty.
+        let mut losses = Losses::default();
+        assert!(!look(&mut losses, 0, 36_000) && look(&mut losses, 1, 36_000));
+        losses.forget(Duration::from_millis(60));
+        assert!((2..100).all(|n| !look(&mut losses, n, 22_000)));
     }
 
     #[test]

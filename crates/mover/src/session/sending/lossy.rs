@@ -1,5 +1,5 @@
-//! A path that loses packets without being full: its streams go over to BBR, are held to what they deliver together, and begin again one
-//! after the other. Where a session goes over several paths, each is one for itself.
+//! A path that loses packets without being full: its streams step aside to see whether it is, go over to BBR, are held to what they deliver
+//! together, and begin again one after the other. Where a session goes over several paths, each is one for itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpStream;
@@ -11,6 +11,7 @@ use sys::socket::TcpInfo;
 
 use crate::control::bound::{self, Bound};
 use crate::control::congestion::{self, Losses};
+use crate::control::doubt::Doubt;
 use crate::control::pace::Reading;
 use crate::control::turns::Turns;
 use crate::net::tune::{self, Choice};
@@ -29,6 +30,8 @@ pub(super) struct LossyPaths {
 #[derive(Default)]
 struct LossyPath {
     losses: Losses,
+    /// Its streams step aside before they go over.
+    doubt: Option<Doubt>,
     bound: Bound,
     turns: Turns,
     is_lossy: bool,
@@ -72,7 +75,7 @@ impl LossyPaths {
 
 impl LossyPath {
     fn losses_are_due(&self, now: Duration) -> bool {
-        !self.is_lossy && self.losses.is_due(now)
+        !self.is_lossy && self.doubt.map_or_else(|| self.losses.is_due(now), |doubt| doubt.is_over(now))
     }
 
     fn is_due(&self, now: Duration) -> bool {
@@ -85,8 +88,7 @@ impl LossyPath {
         if self.bound.is_due(now) {
             self.hold(now, streams, has_set_point);
         }
-        let looks = || streams.iter().map(|(id, _, info)| look(*id, info)).collect::<Vec<_>>();
-        if !losses_due || !self.losses.look(now, &looks()) {
+        if !losses_due || !self.turns_out(now, streams, has_set_point) {
             return None;
         }
         self.is_lossy = true;
@@ -103,6 +105,31 @@ impl LossyPath {
         Some(switched)
     }
 
+    /// Whether the path turns out to lose packets without being full. Streams that have a set point do not step aside for it: they keep to that.
+    fn turns_out(&mut self, now: Duration, streams: &[Stream<'_>], has_set_point: bool) -> bool {
+        let looks: Vec<_> = streams.iter().map(|(id, _, info)| look(*id, info)).collect();
+        if let Some(doubt) = self.doubt.take() {
+            if !has_set_point {
+                streams.iter().for_each(|(_, socket, _)| pace(socket, None));
+            }
+            let was_queue = doubt.was_queue(&looks);
+            tracing::debug!(was_queue, "stepped aside");
+            if was_queue {
+                self.losses.forget(now);
+            }
+            return !was_queue;
+        }
+        let seems = self.losses.look(now, &looks);
+        if !seems || has_set_point || !Doubt::arises(&looks) {
+            return seems;
+        }
+        for (_, socket, info) in streams {
+            pace(socket, Some(Doubt::rate(info.pacing_rate, info.snd_mss, info.rtt_us)));
+        }
+        self.doubt = Some(Doubt::begin(now, &looks));
+        false
+    }
+
     /// Holds the streams together, and gives one its turn.
     fn hold(&mut self, now: Duration, streams: &[Stream<'_>], has_set_point: bool) {
         if has_set_point {
@@ -114,9 +141,7 @@ impl LossyPath {
         let parts = self.bound.look(now, &readings);
         for (id, rate) in parts.into_iter().filter(|_| !has_set_point) {
             let Some(socket) = socket(id) else { continue };
-            if let Err(error) = sys::socket::set_max_pacing_rate(socket, rate.unwrap_or(u64::MAX)) {
-                tracing::debug!(%error, "setting the pacing rate");
-            }
+            pace(&socket, rate);
         }
         if !self.has_bbr {
             return;
@@ -124,6 +149,13 @@ impl LossyPath {
         if let Some(socket) = self.turns.look(now, &readings).and_then(socket) {
             tune::begin_again(socket);
         }
+    }
+}
+
+/// Has the kernel hold a stream to so many bytes/s, or to nothing.
+fn pace(socket: &impl AsFd, bytes_per_s: Option<u64>) {
+    if let Err(error) = sys::socket::set_max_pacing_rate(socket.as_fd(), bytes_per_s.unwrap_or(u64::MAX)) {
+        tracing::debug!(%error, "setting the pacing rate");
     }
 }
 

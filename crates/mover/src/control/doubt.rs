@@ -1,0 +1,118 @@
+//! Whether what looked like an empty queue was a full one.
+//!
+//! Who comes to a link that others keep full never sees it empty: the least round trip of its streams has their queue in it, no round trip
+//! is much longer, and what the queue drops looks like losses of the path. BBR would then take nearly all from the others. So before
+//! streams go over to it they step aside for two round trips, at an eighth of what they sent. The queue drains by what they do not send: if the
+//! least round trip falls, it was the queue that dropped.
+//!
+//! Where round trips are all but the least one there is nothing to doubt: a queue that others hold moves up and down. Stepping aside costs what a
+//! path without others has: two round trips, and the way back.
+
+use std::time::Duration;
+
+use super::congestion::{self, Look};
+
+/// So much of what a stream sent is sent meanwhile: enough to see the round trip.
+const PART: u64 = 8;
+/// But no less than these packets a round trip.
+const PACKETS_LEAST: u64 = 2;
+/// In the first round trip what is under way arrives, in the second what was sent behind it.
+const ROUND_TRIPS: u32 = 2;
+/// Round trips of a path that only loses are longer than the least one by no more than this, µs: what a host and records of other streams take.
+const NOISE_US: u64 = 1_000;
+/// Nobody waits longer.
+const MOST: Duration = Duration::from_secs(1);
+
+/// Streams that step aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    until: Duration,
+    /// What is taken for the round trip without a queue, µs.
+    least_us: u64,
+}
+
+impl Doubt {
+    /// Whether there is something to doubt: most streams show more than the least round trip.
+    #[must_use]
+    pub fn arises(looks: &[Look]) -> bool {
+        let most_us = least(looks) + NOISE_US;
+        2 * looks.iter().filter(|look| u64::from(look.rtt_us) > most_us).count() > looks.len()
+    }
+
+    /// Begins with what the streams show.
+    #[must_use]
+    pub fn begin(now: Duration, looks: &[Look]) -> Doubt {
+        let longest_us = looks.iter().map(|look| look.rtt_us).max().unwrap_or(0);
+        let takes = (ROUND_TRIPS * Duration::from_micros(u64::from(longest_us))).min(MOST);
+        Doubt { until: now + takes, least_us: least(looks) }
+    }
+
+    /// What a stream may send meanwhile, bytes/s, by the rate that it had, its packets' size and round trip.
+    #[must_use]
+    pub fn rate(pacing_bytes_per_s: u64, mss_bytes: u32, rtt_us: u32) -> u64 {
+        let floor = PACKETS_LEAST * u64::from(mss_bytes) * 1_000_000 / u64::from(rtt_us.max(1));
+        (pacing_bytes_per_s / PART).max(floor)
+    }
+
+    /// Whether enough has been seen.
+    #[must_use]
+    pub fn is_over(&self, now: Duration) -> bool {
+        now >= self.until
+    }
+
+    /// Whether there was a queue all the time, by what the streams show now.
+    #[must_use]
+    pub fn was_queue(&self, looks: &[Look]) -> bool {
+        congestion::has_queue(self.least_us, least(looks))
+    }
+}
+
+fn least(looks: &[Look]) -> u64 {
+    congestion::least_rtt(looks.iter().map(|look| look.min_rtt_us))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks(rtt_us: u32, min_rtt_us: u32) -> Vec<Look> {
+        (0..8).map(|stream| Look { stream, lost: 3, rtt_us, min_rtt_us }).collect()
+    }
+
+    #[test]
+    fn a_least_round_trip_that_falls_was_one_with_a_queue() {
+        let doubt = Doubt::begin(Duration::from_secs(3), &looks(38_000, 35_000));
+        assert!(doubt.was_queue(&looks(24_000, 22_000)));
+        assert!(doubt.was_queue(&looks(33_000, 30_000)), "others hold the rest of it");
+        assert!(!doubt.was_queue(&looks(35_000, 34_900)), "the path");
+        assert!(!doubt.was_queue(&looks(35_000, 35_000)));
+    }
+
+    #[test]
+    fn round_trips_that_are_the_least_one_leave_no_doubt() {
+        assert!(Doubt::arises(&looks(38_000, 35_000)));
+        assert!(!Doubt::arises(&looks(20_900, 20_000)), "the host's");
+        let mut one_is_late = looks(20_100, 20_000);
+        one_is_late[3].rtt_us = 60_000;
+        assert!(!Doubt::arises(&one_is_late), "what one stream still shows of its start");
+        assert!(!Doubt::arises(&[]));
+    }
+
+    #[test]
+    fn it_takes_two_round_trips_and_never_more_than_a_second() {
+        let begin = Duration::from_secs(3);
+        for (rtt_us, takes_ms) in [(20_000, 40), (200_000, 400), (4_000_000, 1_000), (u32::MAX, 1_000)] {
+            let doubt = Doubt::begin(begin, &looks(rtt_us, 20_000));
+            assert!(!doubt.is_over(begin + Duration::from_millis(takes_ms - 1)), "{rtt_us}");
+            assert!(doubt.is_over(begin + Duration::from_millis(takes_ms)), "{rtt_us}");
+        }
+        assert!(Doubt::begin(begin, &[]).is_over(begin));
+    }
+
+    #[test]
+    fn an_eighth_is_sent_but_two_packets_a_round_trip() {
+        assert_eq!(Doubt::rate(8_000_000, 1448, 100_000), 1_000_000);
+        assert_eq!(Doubt::rate(80_000, 1448, 100_000), 28_960);
+        assert_eq!(Doubt::rate(0, 1448, 0), 2_896_000_000, "a round trip that is not known holds nothing");
+    }
+}

@@ -17,6 +17,7 @@ use proto::{ChunkSet, Entry, RelPath};
 use sys::file::{Dir, fchmod, fdatasync, fsync, punch_hole, syncfs, truncate};
 use tokio::sync::mpsc;
 
+use super::busy::LongBusy;
 use super::decide::remove_if_there;
 use super::delete::Deleter;
 use super::describe::{attributes, open_to_describe};
@@ -132,6 +133,8 @@ pub struct Committer {
     pub events: mpsc::Sender<CommitEvent>,
     /// Bytes of a chunk.
     pub chunk_size: u64,
+    /// How busy it is.
+    pub busy: Arc<LongBusy>,
 }
 
 #[derive(Default)]
@@ -211,6 +214,7 @@ impl Committer {
     }
 
     fn commit(&self, batch: Batch) -> io::Result<()> {
+        let _busy = self.busy.begin();
         let epoch = self.epochs.begin();
         let mut files = Vec::with_capacity(batch.files.len());
         for (index, size, holes) in batch.files {

@@ -49,6 +49,10 @@ fn giving_way() {
 fn nothing_to_send() {
     let quiet = |s: &mut Second| (s.moved, s.source.empty, s.source.readers) = (false, per(1000), per(0));
     check(Latency, "an answer is awaited", quiet);
+    check(DestinationDisk, "what has arrived is made durable", |s| {
+        quiet(s);
+        (s.outstanding, s.destination.disk) = (false, per(1000));
+    });
     check(Idle, "nothing is outstanding", |s| {
         quiet(s);
         s.outstanding = false;

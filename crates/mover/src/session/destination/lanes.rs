@@ -17,6 +17,7 @@ use proto::{Entry, RelPath};
 use tokio::sync::mpsc;
 
 use crate::io::arrivals::Arrivals;
+use crate::io::busy::LongBusy;
 use crate::io::commit::{Commit, CommitEvent, Committer};
 use crate::io::decide::{Decided, Decider};
 use crate::io::delete::Deleter;
@@ -68,6 +69,7 @@ struct Lane {
     decisions: Sender<Ask>,
     commits: Sender<Commit>,
     write: Arc<write::Shared>,
+    commit_busy: Arc<LongBusy>,
     io: StorageIo,
     /// What the decider was asked without an answer, and what of it is done.
     asked: u64,
@@ -84,7 +86,7 @@ impl Lane {
         let (decisions, asks) = bounded(WORK_MAX);
         let (commits, commit_queue) = bounded(WORK_MAX);
         let write = Arc::new(kit.write.for_lane());
-        let answered = Arc::new(AtomicU64::new(0));
+        let (answered, commit_busy) = (Arc::new(AtomicU64::new(0)), Arc::new(LongBusy::default()));
         let (chunks, batches) = kit.arrivals.lane(number);
         let rings = crate::io::rings(kit.io, write::RING_DEPTH, PLAIN_WRITERS, &write.pool);
         let (io, chunk_writers) = (storage_io(&rings), rings.len());
@@ -101,11 +103,16 @@ impl Lane {
             runs.push((format!("lh-files-{number}-{n}"), Box::new(move || write::write_batches(&shared, &feed))));
         }
         if let Some(committer) = kit.committer.clone() {
-            let committer = Committer { lane: number, ..committer };
+            let committer = Committer { lane: number, busy: commit_busy.clone(), ..committer };
             runs.push((format!("lh-commit-{number}"), Box::new(move || committer.run(&commit_queue))));
         }
         let (asked, closing) = (0, VecDeque::new());
-        (Lane { decisions, commits, write, io, asked, answered, closing, chunk_writers }, runs)
+        (Lane { decisions, commits, write, commit_busy, io, asked, answered, closing, chunk_writers }, runs)
+    }
+
+    /// Time that its disk was busy since the last call, µs: per writer, or making durable what they have written.
+    fn busy(&self) -> u64 {
+        self.write.busy.take(self.chunk_writers, BATCH_WRITERS).max(self.commit_busy.take())
     }
 
     fn is_answered(&self) -> bool {
@@ -245,11 +252,9 @@ impl Lanes {
         self.lanes.iter_mut().filter(|lane| lane.is_answered()).flat_map(|lane| lane.closing.drain(..)).collect()
     }
 
-    /// Time that the writers of the busiest disk were busy since the last call, per writer, µs: a copy goes no faster
-    /// than the slowest disk.
+    /// Time that the busiest disk was busy since the last call, µs: a copy goes no faster than the slowest disk.
     pub(super) fn busy(&self) -> u64 {
-        let busy = |lane: &Lane| lane.write.busy.take(lane.chunk_writers, BATCH_WRITERS);
-        self.lanes.iter().map(busy).max().unwrap_or(0)
+        self.lanes.iter().map(Lane::busy).max().unwrap_or(0)
     }
 
     /// What chunks are written with.

@@ -128,6 +128,7 @@ impl Session {
             epochs,
             lane: 0,
             events: tell_committed.clone(),
+            busy: Arc::default(),
         });
         let (chunks, chunk_queue) = bounded(pool.count());
         let (batches, batch_queue) = bounded(pool.count());

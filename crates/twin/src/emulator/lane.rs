@@ -321,7 +321,8 @@ impl Lane {
     /// Whether there may be more.
     fn read_some(&mut self, n: usize) -> bool {
         let count = (0..READ_BATCH).take_while(|_| self.read_one(n)).count();
-        let waited = self.rings[n].read(count as u32, self.came.at);
+        let at = self.came.found(self.now());
+        let waited = self.rings[n].read(count as u32, at);
         self.ingress_waits[n].record_n(waited, count as u64);
         count == READ_BATCH
     }
@@ -342,7 +343,9 @@ impl Lane {
             return true;
         };
         let key = self.store.keep(len);
-        if half.link.handle_packet(self.came.at, key, shape) == Admission::Dropped {
+        // Since the look others were released and read, and the host may have run somebody else: this one may have come just now.
+        let at = self.came.found(self.now());
+        if self.halves[n].link.handle_packet(at, key, shape) == Admission::Dropped {
             self.store.forget(key);
         }
         true

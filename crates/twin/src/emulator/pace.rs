@@ -49,6 +49,13 @@ pub(super) struct Came {
     pub(super) earliest: u64,
 }
 
+impl Came {
+    /// The same of one that was read by `now`.
+    pub(super) fn found(self, now: u64) -> u64 {
+        self.at.max(now.saturating_sub(FOUND_MAX))
+    }
+}
+
 /// What a thread knows of its own waking up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
@@ -242,6 +249,14 @@ mod tests {
         // Somebody else ran for 2 ms: what is found last came just now, and must not leave a millisecond early.
         let came = pace.woken(4 * MS, 0, 4 * MS + 200_000, true, None);
         assert_eq!(came, Came { at: 4 * MS, earliest: 2 * MS + 200_000 });
+    }
+
+    #[test]
+    fn what_is_read_long_after_the_look_may_have_come_just_now() {
+        let came = Came { at: 2 * MS, earliest: MS };
+        assert_eq!(came.found(2 * MS + FOUND_MAX), 2 * MS);
+        // Somebody else ran for 3 ms while others were written: with the time of the look it would leave as much early.
+        assert_eq!(came.found(5 * MS), 5 * MS - FOUND_MAX);
     }
 
     #[test]

@@ -115,6 +115,7 @@ def impolite(path):
 
 
 def _beside(*what):
+    """The row alone, where only what the flows keep is asked."""
     return _compared(*what)[0]
 
 

@@ -251,7 +251,7 @@ const LOSS: PerMille = PerMille::new(1);
 /// |---|---|---|
 /// | 1 | the set point, or what giving way leaves, was reached in most of the second | `rate_limit`, `politeness` |
 /// | 2 | nothing was sent, and nothing was ready or being read | `destination_disk` if it was busy (what has arrived is made durable), `latency` while something is outstanding, else `idle` |
-/// | 3 | the destination had no free buffer most of the time | `destination_disk` if writers were busy, `destination_cpu` if its processors were, else `latency` (a commit) |
+/// | 3 | the destination had no free buffer most of the time | `destination_disk` if it was busy, `destination_cpu` if its processors were, else `latency` |
 /// | 4 | streams waited for parcels most of the time | `source_cpu` if readers computed or the host was full, `source_disk` if they read, else `latency` |
 /// | 5 | the receiver's window was closed for most of the time with data | `destination_cpu` or `destination_disk` if those were busy, else `receiver_window` |
 /// | 6 | the send buffer was short for most of the time with data | `source_cpu` if it could not be filled in time, else `sender_window` |

@@ -67,6 +67,8 @@ pub enum NetEvent {
 pub struct NetStats {
     /// Payload bytes handed to the kernel or verified.
     pub bytes: AtomicU64,
+    /// Payload bytes of a test received on streams that are open or ended in good order: those of records of which the rest is to come too.
+    pub test_bytes: AtomicU64,
     /// Records.
     pub records: AtomicU64,
     /// Parcels complete.

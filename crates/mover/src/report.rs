@@ -106,7 +106,7 @@ impl SendSecond {
     }
 }
 
-/// What had been verified at the receiving end of a test at one time.
+/// What had arrived at the receiving end of a test at one time, and was verified then or later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// Payload bytes.

@@ -38,7 +38,7 @@ pub async fn test(
     let Measured { result, end, .. } = if request.bidirectional {
         let (one, back) = tokio::join!(one, one_way(&request, Direction::Pull, &events, None));
         back.result.map_err(|e| move_error(e, 0, false))?;
-        summary.reverse_rate_bps = back.end.map(|end| verified(&end, Direction::Pull).rate_bps());
+        summary.reverse_rate_bps = back.end.map(|end| arrived(&end, Direction::Pull).rate_bps());
         one
     } else {
         one.await
@@ -52,15 +52,15 @@ pub async fn test(
     Ok(summary)
 }
 
-/// What the receiving end had verified when the sending end stopped.
-fn verified(end: &End, direction: Direction) -> Arrived {
+/// What had arrived at the receiving end when the sending end stopped.
+fn arrived(end: &End, direction: Direction) -> Arrived {
     let total = if direction == Direction::Push { end.outlook.peer.bytes } else { end.outlook.bytes };
     end.outlook.arrived.unwrap_or_else(|| Arrived { bytes: total, took: end.outlook.elapsed() })
 }
 
 fn tell(summary: &mut Summary, end: &End, direction: Direction) {
     end.outlook.summarise(summary, direction == Direction::Push);
-    let arrived = verified(end, direction);
+    let arrived = arrived(end, direction);
     (summary.bytes, summary.rate_bps) = (arrived.bytes, arrived.rate_bps());
     summary.bytes_text = summary.bytes.to_string();
     summary.seconds = arrived.took.as_secs_f64();
@@ -81,7 +81,7 @@ async fn sweep(request: &TestRequest, events: &mpsc::Sender<Event>, steer: &Stee
         // A step that was cut short says nothing.
         let Some(end) = end.filter(|_| !steer.is_stopped()) else { break };
         let best = summary.sweep.last().map_or(0, |step| step.rate_bps);
-        let rate_bps = verified(&end, direction).rate_bps();
+        let rate_bps = arrived(&end, direction).rate_bps();
         if summary.sweep.last().is_some_and(|step| step.streams == granted) {
             break;
         }

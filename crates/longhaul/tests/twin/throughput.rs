@@ -33,6 +33,9 @@ const DURATION: &str = "1300ms";
 /// What an end that waits for the other one in vain waits at least.
 const IN_VAIN: Duration = Duration::from_secs(5);
 
+/// As often as a loaded machine may be too late with what a test does at a certain time.
+const TRIES_MAX: u32 = 4;
+
 /// A twin with an agent on `b`; what is started ends with it.
 struct Far {
     twins: Twins,
@@ -71,14 +74,24 @@ fn intervals(test: &Running) -> Vec<serde_json::Value> {
 #[test]
 fn streams_that_are_opened_when_a_test_ends_do_not_hold_it_up() {
     let Some(far) = Far::new("late-streams", NETWORK) else { return };
-    let test = far.test(&format!("--reverse --streams 1 --duration {DURATION}"));
-    let id = test.session();
-    wait_for("the line of the first second", || (!intervals(&test).is_empty()).then_some(()));
-    let asked = Instant::now();
-    let world = &far.twins.world;
-    world.run(world.command("session set", &format!("{id} --streams 4"))).expect_code(0);
-    let summary = test.end().expect_code(0).summary();
-    assert!(asked.elapsed() < IN_VAIN, "{:?} after the streams were asked for: {summary}", asked.elapsed());
+    for _ in 0..TRIES_MAX {
+        let test = far.test(&format!("--reverse --streams 1 --duration {DURATION}"));
+        let id = test.session();
+        wait_for("the line of the first second", || (!intervals(&test).is_empty()).then_some(()));
+        let asked = Instant::now();
+        let world = &far.twins.world;
+        let set = world.run(world.command("session set", &format!("{id} --streams 4")));
+        let summary = test.end().expect_code(0).summary();
+        let took = asked.elapsed();
+        if set.code() == Some(2) && set.err.contains("no session") {
+            eprintln!("once more: the test ended before it could be asked for streams");
+            continue;
+        }
+        set.expect_code(0);
+        assert!(took < IN_VAIN, "{took:?} after the streams were asked for: {summary}");
+        return;
+    }
+    panic!("this machine is too slow to ask for streams in time, {TRIES_MAX} times");
 }
 
 /// What names the connection that has sent most to `ip rule`, from `ss -Htni state established`, which names no state: a line for the
@@ -94,13 +107,11 @@ fn busiest(sockets: &str) -> Option<String> {
 
 /// How late the cut of a stream may be: it is to be in the last second, and before its last round trip.
 const CUT_LATE_MAX: Duration = Duration::from_millis(400);
-/// As often as a loaded machine may be too late with it.
-const CUTS_MAX: u32 = 4;
 
 #[test]
 fn a_stream_that_does_not_end_does_not_hold_up_a_test_and_its_numbers_are_of_its_end() {
     let Some(far) = Far::new("no-end", NETWORK) else { return };
-    for _ in 0..CUTS_MAX {
+    for _ in 0..TRIES_MAX {
         let test = far.test("--streams 3 --duration 5s");
         let wait = |seconds| wait_for("a line", || (intervals(&test).len() >= seconds).then_some(()));
         wait(3);
@@ -127,7 +138,7 @@ fn a_stream_that_does_not_end_does_not_hold_up_a_test_and_its_numbers_are_of_its
         assert!(summary["bytes"].as_u64().unwrap() > 15_000_000, "{summary}");
         return;
     }
-    panic!("this machine is too slow to cut a stream in time, {CUTS_MAX} times");
+    panic!("this machine is too slow to cut a stream in time, {TRIES_MAX} times");
 }
 
 #[test]

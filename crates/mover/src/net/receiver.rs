@@ -8,6 +8,7 @@ use std::io::{self, IoSliceMut};
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -252,7 +253,11 @@ impl Loop {
     fn close(&self, stream: Stream, why: Option<String>) {
         let _ = self.epoll.delete(stream.socket.as_ref());
         let _ = stream.socket.shutdown(std::net::Shutdown::Both);
-        let Shared { pool, kept, events, .. } = self.shared.as_ref();
+        let Shared { pool, kept, events, stats, .. } = self.shared.as_ref();
+        if let Some(Incoming { header: Header { kind: Kind::Memory, .. }, got, .. }) = stream.incoming {
+            // Nobody will check them.
+            stats.test_bytes.fetch_sub(got as u64, Ordering::Relaxed);
+        }
         let begun = match stream.frame {
             Some(frame) if stream.corrupt => {
                 pool.give(frame);
@@ -384,6 +389,9 @@ impl Stream {
             Some(incoming) => {
                 let missing = incoming.header.len as usize - incoming.got;
                 incoming.got += n.min(missing);
+                if incoming.header.kind == Kind::Memory {
+                    NetStats::add(&shared.stats.test_bytes, n.min(missing) as u64);
+                }
                 self.head_got = n.saturating_sub(missing);
                 if incoming.got == incoming.header.len as usize {
                     return self.finish(shared);

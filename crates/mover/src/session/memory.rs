@@ -60,7 +60,7 @@ pub async fn send(
     let counted = if is_whole { &wire.peer_before } else { &wire.peer };
     end.outlook.arrived = Arrived::told(counted).map(|then| {
         let heard = end.outlook.elapsed();
-        Arrived { took: then.took.clamp(took / 2, heard), ..then }
+        Arrived { took: then.took.clamp(took / 2, heard), bytes: then.bytes.min(wire.peer.bytes) }
     });
     wire.link.close(CLOSE).await;
     let _ = tokio::task::spawn_blocking(move || drop(sending)).await;
@@ -178,7 +178,7 @@ async fn hear_goodbye(wire: &mut Wire, sending: &mut Sending, outlook: &mut Outl
 }
 
 /// Receives until the other end says goodbye. What counts is what arrived in the `duration` that the other end sends, by the
-/// clock of this one: a goodbye that was lost and sent again comes seconds later over a path that loses much.
+/// clock of this one, and no more than what has passed its check in the end: a goodbye that was lost and sent again comes seconds later over a path that loses much.
 pub async fn receive(
     mut context: Context,
     duration: Duration,
@@ -203,6 +203,9 @@ pub async fn receive(
     let (bytes, parcels) = (receiving.bytes(), receiving.parcels());
     let telemetry = receiving.look(0, &mut end.outlook);
     end.outlook.received_last(bytes, parcels, &wire);
+    if let Some(then) = &mut end.outlook.arrived {
+        then.bytes = then.bytes.min(bytes);
+    }
     wire.say_goodbye(telemetry, &result).await;
     wire.link.close(CLOSE).await;
     context.counters.bytes_in.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
@@ -232,7 +235,7 @@ async fn receive_until(
             message = wire.link.recv() => match wire.hear(message?).await {
                 Some(Control::Bye(Bye::Done)) => {
                     // It may also end early.
-                    let telemetry = counted.unwrap_or_else(|| receiving.look(0, &mut end.outlook));
+                    let telemetry = counted.unwrap_or_else(|| receiving.count(&mut end.outlook));
                     end.outlook.arrived = Arrived::told(&telemetry);
                     wire.link.send(Control::Telemetry(telemetry)).await;
                     last_records(receiving).await;
@@ -262,7 +265,7 @@ async fn receive_until(
                 wire.tick(now).await?;
                 receiving.tick(now, wire)?;
                 if counted.is_none() && begun.is_some_and(|begun| now - begun >= duration) {
-                    counted = Some(receiving.look(0, &mut end.outlook));
+                    counted = Some(receiving.count(&mut end.outlook));
                 }
                 if now - last >= SECOND {
                     let span = now - last;

@@ -461,6 +461,12 @@ impl Streams {
         Sample { rtt_us: sample.rtt_us / streams, min_rtt_us: least / streams, ..sample }
     }
 
+    /// Bytes that the kernel holds and no thread has taken.
+    #[must_use]
+    pub fn unread(&self) -> u64 {
+        self.live.values().map(|live| sys::socket::inq(live.socket.as_fd()).unwrap_or(0)).sum()
+    }
+
     /// Socket buffer memory of this end, bytes, by what the kernel was asked for or grew to.
     #[must_use]
     pub fn buffer_bytes(&self) -> u64 {

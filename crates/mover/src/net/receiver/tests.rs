@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::net::TcpListener;
+use std::sync::atomic::AtomicU64;
 
 use proto::control::Begun;
 use proto::hello::StreamSecrets;
@@ -80,7 +81,16 @@ impl Sender {
     /// Sends a record of a chunk of file 3, or only the first `cut` bytes of it.
     fn send(&mut self, parcel: u64, flags: u8, offset: u64, payload: &[u8], cut: usize) {
         let len = payload.len() as u32;
-        let header = Header { kind: Kind::Chunk, flags, generation: 0, len, parcel, file: 3, offset }.encode();
+        self.send_record(
+            Header { kind: Kind::Chunk, flags, generation: 0, len, parcel, file: 3, offset },
+            payload,
+            cut,
+        );
+    }
+
+    /// Sends a record, or only the first `cut` bytes of it.
+    fn send_record(&mut self, header: Header, payload: &[u8], cut: usize) {
+        let header = header.encode();
         let check = self.sealer.seal(&header, payload, &mut []);
         let record = [&header[..], &check, payload].concat();
         self.socket.write_all(&record[..cut.min(record.len())]).unwrap();
@@ -168,4 +178,41 @@ fn a_chunk_is_completed_over_another_stream() {
     assert_eq!(arrived.whole, [7]);
     drop(thread);
     assert!(queue.try_recv().is_err());
+}
+
+/// A test counts what has arrived of a record of which the rest is still to come, and not if it never comes.
+#[test]
+fn the_begin_of_a_record_of_a_test_counts_until_its_stream_ends_without_the_rest() {
+    let waker = Waker::new().unwrap();
+    let pool = Pool::new(1, CHUNK as usize, vec![waker.clone()], Placement::default()).unwrap();
+    let (events, mut news) = mpsc::channel(8);
+    let shared = Arc::new(Shared {
+        pool: pool.clone(),
+        chunks: bounded(0).0,
+        batches: bounded(0).0,
+        backlog: None,
+        kept: Kept::new(&pool),
+        chunk_size: CHUNK,
+        stats: NetStats::default(),
+        protection: Protection::Clear,
+        events,
+    });
+    let thread = RecvThread::start("begun", shared.clone(), waker).unwrap();
+    let mut sender = Sender::new(&thread, 0);
+    let header = Header { kind: Kind::Memory, flags: 0, generation: 0, len: CHUNK, parcel: 0, file: 0, offset: 0 };
+    let content = [7; CHUNK as usize];
+    sender.send_record(header, &content, usize::MAX);
+    sender.send_record(header, &content, HEADER + 1000);
+    let counts = || {
+        let load = |n: &AtomicU64| n.load(Ordering::Relaxed);
+        (load(&shared.stats.test_bytes), load(&shared.stats.bytes))
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while counts() != (u64::from(CHUNK) + 1000, u64::from(CHUNK)) {
+        assert!(Instant::now() < deadline, "{:?}", counts());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    drop(sender);
+    assert!(matches!(next(&mut news), NetEvent::Closed { id: 0, why: Some(_), .. }));
+    assert_eq!(counts(), (u64::from(CHUNK), u64::from(CHUNK)));
 }

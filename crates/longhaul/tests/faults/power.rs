@@ -19,6 +19,10 @@ const CHUNKS: &str = "--chunk-size 512KiB";
 /// The cuts of so many cases are spread over the time that a copy takes, from its begin.
 const CUTS: u64 = 4;
 const CUT_STEP_MS: u64 = 1_000;
+/// Cases more, if all cuts were where nothing was in place or no chunk in the journal, as on a machine that is slower or faster.
+const MORE_MAX: u64 = 4;
+/// How long after the journal spoke of a chunk the cut of such a case is at most, ms.
+const MORE_MS: u64 = 200;
 const SMALL_FILES: usize = 400;
 /// Of the small files each so many-th is there before, with other content.
 const OLD_EVERY: usize = 5;
@@ -98,10 +102,20 @@ fn assert_whole(source: &Tree, old: &Tree, now: &Tree) {
     }
 }
 
+/// What the journal of a tree says.
+fn journal(tree: &Path) -> Option<proto::journal::State> {
+    let (state, _) = proto::journal::replay(&fs::read(tree.join(JOURNAL)).ok()?)?;
+    Some(state)
+}
+
+/// Whether it speaks of a chunk of a file that is not whole.
+fn speaks_of_chunks(tree: &Path) -> bool {
+    journal(tree).is_some_and(|state| state.partials.values().any(|partial| !partial.chunks.is_empty()))
+}
+
 /// Every chunk that the journal speaks of is on the disk. Gives the bytes of them.
 fn assert_journal(source: &Path, tree: &Path) -> u64 {
-    let Ok(journal) = fs::read(tree.join(JOURNAL)) else { return 0 };
-    let Some((state, _)) = proto::journal::replay(&journal) else { return 0 };
+    let Some(state) = journal(tree) else { return 0 };
     let mut claimed = 0;
     for partial in state.partials.values() {
         let path = Path::new(std::ffi::OsStr::from_bytes(partial.path.as_bytes()));
@@ -144,16 +158,24 @@ impl Said {
     }
 }
 
-/// Begins a copy to the disk, and cuts the power in it.
-fn cut_in_a_copy(world: &mut World, disk: &Disk, case: u64, draw: &mut Draw) -> Said {
-    let moment = Duration::from_millis(case % CUTS * CUT_STEP_MS + draw.below(CUT_STEP_MS));
-    eprintln!("case {case}: the power is cut after {moment:?}, {}", options(case));
+/// Begins a copy to the disk, and cuts the power in it: at some time, or soon after the journal spoke of a chunk.
+fn cut_in_a_copy(world: &mut World, disk: &Disk, case: u64, draw: &mut Draw, in_a_file: bool) -> Said {
+    let moment = Duration::from_millis(match in_a_file {
+        true => draw.below(MORE_MS),
+        false => case % CUTS * CUT_STEP_MS + draw.below(CUT_STEP_MS),
+    });
+    let of = if in_a_file { " of a chunk in the journal" } else { "" };
+    eprintln!("case {case}: the power is cut after {moment:?}{of}, {}", options(case));
     // Without O_DIRECT more is left in memory that a sync must bring out.
     let direct = case % CUTS < CUTS / 2;
     let io = if direct { ["env", "-u", "LONGHAUL_IO"].as_slice() } else { &["env", "LONGHAUL_IO=posix"] };
     world.start_agent_under(io, "127.0.0.1:0");
     let options = format!("--checksum xxh3 {RATE} {CHUNKS}");
     let mut copy = world.start(world.copy_command(&options, &world.here("source/"), &world.there("rw/tree")));
+    if in_a_file {
+        let tree = world.path("rw/tree");
+        wait_for("a chunk in the journal", || (copy.has_ended() || speaks_of_chunks(&tree)).then_some(()));
+    }
     std::thread::sleep(moment);
     if case % 2 == 1 {
         // What was said a moment ago is the most likely to be lost.
@@ -207,10 +229,15 @@ fn nothing_said_is_lost_by_a_power_cut() {
     let source = entries(&world.path("source"));
     let (image, old) = disk_with_old_files(&world, formatted(&world.path("run")));
     let (mut placed, mut claimed) = (0, 0);
-    for case in 0..cases(CUTS) {
+    let planned = cases(CUTS);
+    for case in 0..planned + MORE_MAX {
+        let in_a_file = case >= planned;
+        if in_a_file && placed > 0 && claimed > 0 {
+            break;
+        }
         let mut draw = Draw::new(case);
         let disk = Disk::mount(image.clone(), &world.path("rw"), options(case));
-        let mut said = cut_in_a_copy(&mut world, &disk, case, &mut draw);
+        let mut said = cut_in_a_copy(&mut world, &disk, case, &mut draw, in_a_file);
         let disk = Disk::mount(disk.remove(), &world.path("rw"), options(case));
         said.complete = said.is_over(&world.path("rw/tree"));
         placed += said.placed.len();

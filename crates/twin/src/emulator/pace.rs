@@ -23,11 +23,10 @@ const OUTSIDE: u64 = 65_000;
 /// The part of it that is left where the kernel has stamped the packet: the sender's call, and the receiver's stack. A ping over a plain pair
 /// of devices and its answer take twice this (63 to 69 µs on two cores of an EPYC in a virtual machine).
 const CALLS: u64 = 30_000;
-/// Besides these, the receiver has to wake up. Where the kernel answers and a program waits for the answer, that is half a wake-up for each
-/// way; a little less is taken off, so that what a kernel does by itself is not much early. In eighths of a wake-up of this thread,
-/// whose processors sleep as deeply: on a machine whose wake-ups take 0.08 ms of short sleeps and 0.14 ms of long ones, round trips of
-/// 1 to 200 ms were longer by 69 to 114 µs without it.
-const WAKE_EIGHTHS: u64 = 3;
+/// Besides these, who receives has to wake up: where the kernel answers and a program waits for the answer, once a round trip, which is this
+/// part of a wake-up for each way. It is taken to be as long as those of this thread, whose processors sleep as deeply: on a machine where they take
+/// 0.08 ms after short sleeps and 0.14 ms after long ones, round trips of 1 to 200 ms were longer by 69 to 114 µs without it.
+const WAKE_PART: u64 = 2;
 /// Time between two releases while traffic flows: what falls due in between leaves together, neighbouring segments as one
 /// packet. Without it a link of 1 Gb/s would have a segment due every 12 µs, and the thread would never sleep: the kernel
 /// takes the processor away from such a one of real-time priority for 50 ms in each second, if others wait for it. After a
@@ -138,7 +137,7 @@ impl Pace {
     /// What a packet takes from one program to the other besides what is seen here, when it ends a sleep like the last one.
     fn outside(&self) -> u64 {
         let wake = if self.is_fresh { self.wake_long } else { self.wake };
-        CALLS + wake * WAKE_EIGHTHS / 8
+        CALLS + wake / WAKE_PART
     }
 
     /// A look at the devices, with a sleep of up to `span` from `begin` on, was over at `end`; packets had come, or not, and the
@@ -271,7 +270,7 @@ mod tests {
     fn what_the_kernel_has_stamped_came_then() {
         let mut pace = pace();
         // Of a deep sleep, of which nothing is known yet, and of a short one.
-        let (deep, short) = (CALLS + 37_500, CALLS + 3 * pace.wake / 8);
+        let (deep, short) = (CALLS + 50_000, CALLS + pace.wake / 2);
         assert_eq!(pace.woken(10 * MS, 9 * MS, 18 * MS, true, Some(18 * MS - 90_000)).at, 18 * MS - 90_000 - deep);
         assert_eq!(
             pace.woken(19 * MS, MS, 19 * MS + 400_000, true, Some(19 * MS + 350_000)).at,
@@ -310,6 +309,6 @@ mod tests {
         assert_eq!(came, Came { at: 52 * MS, earliest: 2 * MS });
         // It was stopped as it slept: the stamp says when that should have been over.
         let came = pace.woken(53 * MS, MS, 103 * MS, true, Some(54 * MS));
-        assert_eq!(came, Came { at: 103 * MS - FOUND_MAX, earliest: 54 * MS - CALLS - 37_500 });
+        assert_eq!(came, Came { at: 103 * MS - FOUND_MAX, earliest: 54 * MS - CALLS - 50_000 });
     }
 }

@@ -67,7 +67,7 @@ pub enum NetEvent {
 pub struct NetStats {
     /// Payload bytes handed to the kernel or verified.
     pub bytes: AtomicU64,
-    /// Payload bytes of a test received on streams that are open or ended in good order: those of records of which the rest is to come too.
+    /// Payload bytes of a test's records: of those that were checked, and what has come of those of which the rest is still to come.
     pub test_bytes: AtomicU64,
     /// Records.
     pub records: AtomicU64,

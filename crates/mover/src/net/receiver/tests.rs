@@ -13,24 +13,30 @@ use crate::numa::Placement;
 
 const FRAMES: usize = 64;
 
+/// What threads share that take chunks of [`CHUNK`] bytes or test data, in the clear, and hold up none.
+fn shared(pool: &Pool, chunks: crossbeam_channel::Sender<Frame>, events: mpsc::Sender<NetEvent>) -> Shared {
+    Shared {
+        pool: pool.clone(),
+        chunks,
+        batches: bounded(0).0,
+        backlog: None,
+        kept: Kept::new(pool),
+        chunk_size: CHUNK,
+        stats: NetStats::default(),
+        protection: Protection::Clear,
+        events,
+    }
+}
+
 /// A slow disk has few chunks waiting for it, and who may receive no more is woken when one has left the queue.
 #[test]
 fn a_standing_queue_of_chunks_holds_up_chunks_and_nothing_else() {
     let waker = Waker::new().unwrap();
-    let pool = Pool::new(FRAMES, 4096, vec![waker.clone()], Placement::default()).unwrap();
+    let pool = Pool::new(FRAMES, CHUNK as usize, vec![waker.clone()], Placement::default()).unwrap();
     let (chunks, queue) = bounded(FRAMES);
     let (events, _news) = mpsc::channel(1);
-    let shared = Shared {
-        pool: pool.clone(),
-        chunks,
-        batches: bounded(0).0,
-        backlog: Some(Backlog::new(Instant::now())),
-        kept: Kept::new(&pool),
-        chunk_size: 4096,
-        stats: NetStats::default(),
-        protection: Protection::Clear,
-        events,
-    };
+    let backlog = Some(Backlog::new(Instant::now()));
+    let shared = Shared { backlog, ..shared(&pool, chunks, events) };
     let deadline = Instant::now() + PATIENCE;
     while let Some(frame) = shared.frame(Kind::Chunk) {
         assert!(Instant::now() < deadline, "{} chunks wait", queue.len());
@@ -116,17 +122,7 @@ fn a_chunk_is_completed_over_another_stream() {
     let pool = Pool::new(FRAMES, CHUNK as usize, vec![waker.clone()], Placement::default()).unwrap();
     let (chunks, queue) = bounded(FRAMES);
     let (events, mut news) = mpsc::channel(8);
-    let shared = Shared {
-        pool: pool.clone(),
-        chunks,
-        batches: bounded(0).0,
-        backlog: None,
-        kept: Kept::new(&pool),
-        chunk_size: CHUNK,
-        stats: NetStats::default(),
-        protection: Protection::Clear,
-        events,
-    };
+    let shared = shared(&pool, chunks, events);
     let thread = RecvThread::start("kept", Arc::new(shared), waker).unwrap();
     let content: Vec<u8> = (0..CHUNK).map(|at| (at * 7 % 251) as u8).collect();
     let begin = u64::from(CHUNK);
@@ -186,17 +182,7 @@ fn the_begin_of_a_record_of_a_test_counts_until_its_stream_ends_without_the_rest
     let waker = Waker::new().unwrap();
     let pool = Pool::new(1, CHUNK as usize, vec![waker.clone()], Placement::default()).unwrap();
     let (events, mut news) = mpsc::channel(8);
-    let shared = Arc::new(Shared {
-        pool: pool.clone(),
-        chunks: bounded(0).0,
-        batches: bounded(0).0,
-        backlog: None,
-        kept: Kept::new(&pool),
-        chunk_size: CHUNK,
-        stats: NetStats::default(),
-        protection: Protection::Clear,
-        events,
-    });
+    let shared = Arc::new(shared(&pool, bounded(0).0, events));
     let thread = RecvThread::start("begun", shared.clone(), waker).unwrap();
     let mut sender = Sender::new(&thread, 0);
     let header = Header { kind: Kind::Memory, flags: 0, generation: 0, len: CHUNK, parcel: 0, file: 0, offset: 0 };

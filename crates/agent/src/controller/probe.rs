@@ -21,14 +21,13 @@ use proto::probe::Probe as Datagram;
 use tokio::sync::{mpsc, watch};
 
 use super::{Site, now};
-use answers::Watch;
+use answers::{LOOK, Watch};
 use ports::Ports;
 
 /// Datagrams that wait to be looked at; further ones are dropped.
 const ARRIVED_MAX: usize = 1024;
-/// Between two looks at the clock; the paths that are asked over are spread over so many of them.
-const LOOK: Duration = Duration::from_millis(20);
-const SLOTS: u64 = PROBE_EACH_MS / 20;
+/// Looks at the clock in the time in which each path is asked over once; the paths are spread over them.
+const SLOTS: u64 = PROBE_EACH_MS / LOOK.as_millis() as u64;
 /// Between two answers on a path.
 const ANSWER_EACH: Duration = Duration::from_millis(PROBE_EACH_MS / 4);
 /// How each path goes is told so often, besides when it changes.

@@ -19,6 +19,8 @@ const PATIENCE_FIRST: Duration = Duration::from_secs(1);
 const PATIENCE_MAX: Duration = Duration::from_secs(2);
 /// Beyond the round trip, at least: what the two hosts may be busy with something else.
 const SLACK: Duration = Duration::from_millis(50);
+/// Between two looks at the clock. What a look is later than that does not count as waiting: answers may have come, and wait to be read.
+pub(super) const LOOK: Duration = Duration::from_millis(20);
 /// Who was not looked at for so long was not running: what is missing then is not the path's fault.
 const ASLEEP: Duration = Duration::from_millis(250);
 
@@ -76,14 +78,18 @@ impl Watch {
         }
     }
 
-    /// Looks at the clock, often.
+    /// Looks at the clock, each [`LOOK`].
     pub(super) fn look(&mut self, now: Duration) {
-        let before = self.looked.replace(now);
-        if before.is_some_and(|before| now.saturating_sub(before) > ASLEEP) {
+        let since = self.looked.replace(now).map_or(Duration::ZERO, |before| now.saturating_sub(before));
+        if since > ASLEEP {
             self.forgiven += self.waiting.len() as u64;
             self.waiting.clear();
             self.missing = 0;
             return;
+        }
+        let late = since.saturating_sub(LOOK);
+        for (_, at) in self.waiting.iter_mut().filter(|(_, at)| *at < now) {
+            *at += late;
         }
         let patience = self.patience();
         while self.waiting.front().is_some_and(|(_, at)| now.saturating_sub(*at) > patience) {
@@ -150,7 +156,6 @@ mod tests {
     use super::*;
 
     const EACH: Duration = Duration::from_millis(100);
-    const LOOK: Duration = Duration::from_millis(20);
 
     /// A path with this round trip on which questions from `cut` on are lost, until `healed`; when its states changed.
     fn told(rtt: Duration, cut: Duration, healed: Duration, until: Duration) -> Vec<(Duration, PathState)> {
@@ -232,6 +237,40 @@ mod tests {
         now += Duration::from_secs(30);
         watch.look(now);
         assert_eq!(watch.state(), Some(PathState::Answering));
+    }
+
+    #[test]
+    fn a_look_that_comes_late_misses_nothing_that_waits_to_be_read() {
+        // A path so long that several answers are on their way at a time.
+        let (rtt, mut watch, mut now) = (Duration::from_millis(350), Watch::default(), Duration::from_secs(1));
+        for _ in 0..20 {
+            let number = watch.ask(now);
+            watch.answer(number, now, now + rtt);
+        }
+        let mut asked = Vec::new();
+        for look in 0..17 {
+            if look % 5 == 0 {
+                asked.push((watch.ask(now), now));
+            }
+            now += LOOK;
+            watch.look(now);
+        }
+        // Answers come while this host does something else, and the clock is looked at before they are read.
+        now += Duration::from_millis(240);
+        watch.look(now);
+        assert_eq!(watch.missing, 0);
+        for (number, sent) in asked {
+            watch.answer(number, sent, now);
+        }
+        assert_eq!((watch.state(), watch.counts()), (Some(PathState::Answering), (24, 24)));
+        // What stays away is missed all the same, though each look is late.
+        let asked = now;
+        while watch.state() == Some(PathState::Answering) {
+            watch.ask(now);
+            now += 2 * LOOK;
+            watch.look(now);
+            assert!(now - asked < Duration::from_secs(2), "it is a cut");
+        }
     }
 
     #[test]

@@ -33,6 +33,7 @@ pub mod state;
 pub mod tokens;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,6 +53,7 @@ use count::Counter;
 use grants::Grants;
 use inventory::Fixed;
 use outbox::Outbox;
+pub use probe::Probing;
 use session::Driven;
 use state::{Kept, StateFile};
 use tokens::SessionTokens;
@@ -198,11 +200,18 @@ impl Site {
         }))
     }
 
+    /// Begins to ask and answer over the paths that the controller names.
+    ///
+    /// # Errors
+    /// When there can be no thread for it.
+    pub fn probe(self: &Arc<Site>) -> io::Result<Probing> {
+        probe::begin(self)
+    }
+
     /// Connects and does what is asked, until told to stop; then sessions end in good order, and that is told.
     pub async fn run(self: Arc<Site>, stop: watch::Receiver<Stop>) {
         tokio::select! {
             () = link::run(self.clone(), stop) => {}
-            () = probe::run(self.clone(), self.probes.subscribe()) => {}
             () = count::run(self.clone()) => {}
         }
     }

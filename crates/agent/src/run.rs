@@ -59,6 +59,11 @@ pub async fn run(config: Config, stop: watch::Receiver<Stop>) -> Result<(), Agen
     }
     // Taken away again when this function ends.
     let _asked_here = site.as_ref().and_then(|site| host_socket(site, &config));
+    let _probing = site
+        .as_ref()
+        .map(Site::probe)
+        .transpose()
+        .map_err(|source| AgentError::System { what: "start the thread that asks over paths", source })?;
     let options = serve_options(&config, tokens, bound, counters, site.as_ref());
     if let Some(ready) = &mut ready {
         let content = Ready::new(bound, &token, fingerprint, metrics.as_ref().map(|m| m.bound));

@@ -1,6 +1,6 @@
 //! Questions over the paths that the controller named, and answers to those of other agents.
 //!
-//! One task has all of it, and [`ports`] a socket for each address of this host that a path begins at, or its door has: bound to it, so that
+//! One thread has all of it, and [`ports`] a socket for each address of this host that a path begins at, or its door has: bound to it, so that
 //! questions and answers take the path. Each path is asked over each [`PROBE_EACH_MS`], spread over that time; [`answers`] says what follows from the answers.
 //! A datagram that is not of a path that is known, from the other end of it, with its tag, is dropped; an answer is as long as its
 //! question, and goes back only to the path's other end, at most one each [`ANSWER_EACH`]. What is asked and answered carries the marks of
@@ -11,6 +11,7 @@ mod answers;
 mod ports;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use api::agent::{FromAgent, PROBE_EACH_MS, PROBES_MAX, PathNews, PathState, Prob
 use proto::door::Datagram as Arrived;
 use proto::hello::SessionKey;
 use proto::probe::Probe as Datagram;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::{Site, now};
 use answers::{LOOK, Watch};
@@ -45,8 +46,32 @@ struct Path {
     is_mute: bool,
 }
 
+/// The thread that asks and answers; it ends when this is dropped.
+pub struct Probing {
+    _end: oneshot::Sender<()>,
+}
+
+/// Begins to ask and answer over the paths that the site has. It has a thread of its own: what keeps the agent's other one busy (the begin of
+/// a session for 0.1 to 0.2 s on a busy host) is no fault of a path.
+///
+/// # Errors
+/// When there can be no thread.
+pub(super) fn begin(site: &Arc<Site>) -> io::Result<Probing> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let (end, ended) = oneshot::channel();
+    let probing = run(site.clone(), site.probes.subscribe());
+    let work = async move {
+        tokio::select! {
+            () = probing => {}
+            _ = ended => {}
+        }
+    };
+    std::thread::Builder::new().name("probes".to_owned()).spawn(move || runtime.block_on(work))?;
+    Ok(Probing { _end: end })
+}
+
 /// Asks and answers over the paths that `lists` has last, for as long as there may be another. A new list has all states told anew.
-pub(super) async fn run(site: Arc<Site>, mut lists: watch::Receiver<Vec<Probe>>) {
+async fn run(site: Arc<Site>, mut lists: watch::Receiver<Vec<Probe>>) {
     let (arrive, mut arrived) = mpsc::channel(ARRIVED_MAX);
     let ports = Ports::new(site.fixed.bound.port(), site.door.clone(), arrive);
     let mut prober = Prober { site, paths: BTreeMap::new(), ports, told: now() };

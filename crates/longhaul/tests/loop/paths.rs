@@ -104,9 +104,10 @@ fn a_cut_is_named_survived_and_over_after_its_hold_down() {
     let (from, to) = (twin.data("a").join("big"), twin.data("b").join("big"));
     let id = twin.submit(&format!("a:{}", from.display()), &format!("b:{}", to.display()), "cms");
 
-    // The wider way, alone.
+    // The wider way, alone, unless it was accused before.
     wait_for("bytes over the north", || (twin.carried("north") > 5_000_000).then_some(()));
-    assert!(twin.carried("south") < 200_000, "{} bytes went over the other path", twin.carried("south"));
+    let south = twin.carried("south");
+    assert!(south < 200_000 || all_work(&told) > 0, "{south} bytes went over the other path: {}", told.out());
 
     all_work(&told);
     // Both are asked over, whichever is used; the emulated ocean is 10 or 15 ms wide each way.

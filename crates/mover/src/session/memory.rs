@@ -117,7 +117,7 @@ async fn send_until(
                     }
                     end.outlook.second().await;
                 }
-                line.tick(context, end, sending.bytes()).await;
+                line.tick(context, end, || sending.bytes()).await;
                 if begun.is_some_and(|b| now - b >= duration) {
                     return Ok(());
                 }
@@ -279,7 +279,7 @@ async fn receive_until(
                     }
                     end.outlook.second().await;
                 }
-                line.tick(context, end, receiving.bytes()).await;
+                line.tick(context, end, || receiving.arrived()).await;
             },
             change = steered(&mut steer) => match change {
                 Steer::Rate(rate) => {
@@ -336,14 +336,17 @@ impl Line {
         Line { direction, interval, from: Duration::ZERO, due: interval, begin, bytes: 0, retransmits: 0 }
     }
 
-    /// Tells of what has passed since the last line, if one is due. Round trip, window and retransmits are looked at once a second.
-    async fn tick(&mut self, context: &Context, end: &End, bytes: u64) {
+    /// Tells of what has passed since the last line, if one is due, of all `bytes` until now. Round trip, window and retransmits are looked
+    /// at once a second.
+    async fn tick(&mut self, context: &Context, end: &End, bytes: impl FnOnce() -> u64) {
         let now = self.begin.elapsed();
         let Some(events) = &context.events else { return };
         if now < self.due {
             return;
         }
         self.due = (self.due + self.interval).max(now);
+        // A stream that was lost takes back what had arrived of its record.
+        let bytes = bytes().max(self.bytes);
         let sending = self.direction == "forward";
         let (retransmits, rtt_us, cwnd_bytes) = match sending {
             true => (end.outlook.sample.retransmits, end.outlook.sample.rtt_us, end.outlook.sample.cwnd_bytes),

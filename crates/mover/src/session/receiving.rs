@@ -190,12 +190,17 @@ impl Receiving {
         Some(n)
     }
 
-    /// Of a test: a look that counts what has arrived until now, the begin of records too of which the rest is still to come. Those are up to
-    /// 4 MiB with sixteen streams, which is much of a short test or a slow one.
-    pub fn count(&mut self, outlook: &mut Outlook) -> Telemetry {
+    /// Of a test: payload bytes that have arrived, the begin of records too of which the rest is still to come. Those are up to
+    /// 4 MiB with sixteen streams, which is much of a short test or a slow one. What a stream that is lost held of a record goes again.
+    pub fn arrived(&self) -> u64 {
         // In this order, for what a thread takes meanwhile is missed and not counted twice.
         let taken = self.shared.stats.test_bytes.load(Ordering::Relaxed);
-        let bytes = taken + self.streams.unread();
+        taken + self.streams.unread()
+    }
+
+    /// Of a test: a look that counts what has [arrived](Receiving::arrived).
+    pub fn count(&mut self, outlook: &mut Outlook) -> Telemetry {
+        let bytes = self.arrived();
         Telemetry { bytes, ..self.look(0, outlook) }
     }
 

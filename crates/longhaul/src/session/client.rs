@@ -57,13 +57,18 @@ fn remove_if_dead(socket: &Path, error: &io::Error) {
 pub(crate) fn request(place: &Place, id: &str, request: &Request) -> Result<Status> {
     let (session, socket) = find(place, id)?;
     let reply = ask(&socket, request).inspect_err(|error| remove_if_dead(&socket, error));
-    let reply = reply.with_context(|| format!("session {session} does not answer"))?;
+    let reply = reply.with_context(|| format!("session {session} {}", how_silent(&socket)))?;
     match reply {
         Reply { ok: true, status: Some(status), .. } => Ok(status),
         Reply { error, .. } => {
             Err(anyhow!("session {session} refuses: {}", error.as_deref().unwrap_or("no reason given")))
         }
     }
+}
+
+/// In words: the socket of a session goes when it ends, which it may have done when it was asked.
+fn how_silent(socket: &Path) -> &'static str {
+    if socket.exists() { "does not answer" } else { "ended before it answered" }
 }
 
 fn find(place: &Place, id: &str) -> Result<(String, PathBuf)> {

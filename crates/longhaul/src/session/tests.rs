@@ -127,6 +127,22 @@ async fn what_the_dead_left_behind_is_removed() {
     assert!(!dead.exists());
 }
 
+#[tokio::test]
+async fn one_that_ends_while_it_is_asked_is_told_as_that() {
+    let mut setting = setting(1);
+    setting.control.event(&started("aa11")).unwrap();
+    let going = setting.place.socket("bb22").unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(&going).unwrap();
+    let ends = tokio::task::spawn_blocking(move || {
+        let asked = listener.accept().unwrap();
+        std::fs::remove_file(&going).unwrap();
+        drop(asked);
+    });
+    let text = ask(&setting.place, "bb22", Request::Status).await.unwrap_err().to_string();
+    assert_eq!(text, "session bb22 ended before it answered");
+    ends.await.unwrap();
+}
+
 /// Whoever says what is no request is told so or hung up on, and those after it are served.
 #[tokio::test]
 async fn no_line_harms_the_session() {

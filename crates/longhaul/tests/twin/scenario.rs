@@ -202,7 +202,9 @@ fn endless(twins: &Twins) -> (Running, u32) {
     // Of the run before.
     let _ = std::fs::remove_file(&pid);
     let file = twins.file("scenario.toml", &text.replace("PID", &pid.display().to_string())).display().to_string();
-    let run = twins.start(&format!("run --json --name {} {file}", twins.name("run")));
+    let run = twins.command(&format!("run --json --name {} {file}", twins.name("run")));
+    // Also where the tests run under nohup.
+    let run = twins.world.start(under(&["env", "--default-signal=HUP"], &run));
     let id: u32 = wait_for("the program", || std::fs::read_to_string(&pid).ok()?.trim().parse().ok());
     assert!(runs(id));
     (run, id)

@@ -592,8 +592,10 @@ impl Session {
             match Arc::try_unwrap(place) {
                 Ok(place) => {
                     let doing = "making the destination durable".to_owned();
-                    let finished = finish(place, self.root_entry.as_ref());
-                    if let Err(error) = finished
+                    // The whole file system may be full of what others wrote: that takes its time, and an agent has other sessions.
+                    let root_entry = self.root_entry.take();
+                    let finished = tokio::task::spawn_blocking(move || finish(place, root_entry.as_ref())).await;
+                    if let Err(error) = finished.unwrap_or_else(|error| Err(error.into()))
                         && result.is_ok()
                     {
                         result = Err(SessionError::Os { doing, error });

@@ -39,6 +39,8 @@ class Row:
     cores: float
     per_gbps: float
     broken: list = field(default_factory=list)
+    times: int = 1
+    # It is what the machine can do, late or not.
     void = False
 
     @property
@@ -49,10 +51,11 @@ class Row:
 
 
 def capacity(binary, work):
+    """For each row a function that measures it."""
     for mtu in _MTUS:
         for congestion in _QUEUES:
-            yield _tcp(binary, mtu, congestion)
-    yield _datagrams(binary, work)
+            yield lambda: _tcp(binary, mtu, congestion)
+    yield lambda: _datagrams(binary, work)
 
 
 def _tcp(binary, mtu, congestion):

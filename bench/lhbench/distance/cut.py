@@ -26,16 +26,23 @@ _ATTEMPTS = 6
 
 
 def cut(binary, work):
+    """For each row a function that measures it."""
     source, root = work / "cut/source", work / "cut/root"
     for directory in (source, root):
         directory.mkdir(parents=True)
     try:
         _fill(source / "big")
         for what in (_one_of_two, _the_only_one, _for_too_long):
-            yield what(binary, source, root)
-            shutil.rmtree(root / "copy", ignore_errors=True)
+            yield lambda: _row(what, binary, source, root)
     finally:
         shutil.rmtree(work / "cut", ignore_errors=True)
+
+
+def _row(what, binary, source, root):
+    try:
+        return what(binary, source, root)
+    finally:
+        shutil.rmtree(root / "copy", ignore_errors=True)
 
 
 def _one_of_two(binary, source, root):

@@ -22,13 +22,17 @@ _LATE_MS = 5
 _BUFFER_BYTES = 64 << 20
 
 
-def held(binary):
+def held(binary, _):
+    """For each row a function that measures it."""
     for share in _SHARES:
-        with _path(binary) as (twin, agent):
-            yield _judged(_hold(twin, agent, share * _RATE_BPS), twin)
+        yield lambda: _row(binary, _hold, share * _RATE_BPS)
     for before, after in _CHANGES:
-        with _path(binary) as (twin, agent):
-            yield _judged(_change(twin, agent, before, after), twin)
+        yield lambda: _row(binary, _change, before, after)
+
+
+def _row(binary, measure, *rates_bps):
+    with _path(binary) as (twin, agent):
+        return _judged(measure(twin, agent, *rates_bps), twin)
 
 
 @contextmanager

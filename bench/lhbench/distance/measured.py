@@ -4,6 +4,7 @@ import dataclasses
 import json
 import sys
 
+from ..again import again
 from ..errors import ArmFailed
 from .capacity import capacity
 from .cells import FILE, FILES, MEMORY, hopeless, lacks, run_cell
@@ -17,7 +18,7 @@ from .targets import targets
 # What is no cell of the grid, by the rows that it gives of a binary and a place to work.
 ROWS = {
     "capacity": capacity,
-    "rate": lambda binary, _: held(binary),
+    "rate": held,
     "cut": cut,
 }
 WHAT = (*ROWS, MEMORY, FILE, FILES)
@@ -36,13 +37,14 @@ class Measured:
         self.runs, self.tables = kept(self._out / "distance.json")
 
     def table(self, what, work):
-        """Measures the rows of a part that is no cell, unless they are there."""
-        if what in self.tables:
+        """Measures the rows of a part that is no cell, unless they are there and none is void."""
+        if what in self.tables and not self.tables[what].has_void:
             print(f"{what}: kept", file=sys.stderr)
             return
         table = Table(self._about)
         try:
-            for row in ROWS[what](self._choice.longhaul, work):
+            for attempt in ROWS[what](self._choice.longhaul, work):
+                row, row.times = again(attempt, lambda row: row.void)
                 table.rows.append(row)
                 print(row.line, file=sys.stderr, flush=True)
         except (ArmFailed, OSError) as error:

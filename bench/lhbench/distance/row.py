@@ -13,6 +13,8 @@ class Row:
     holds: bool
     # The machine took the emulator's time away: it says nothing of what was measured.
     void: bool = False
+    # How often it was measured, the void runs too.
+    times: int = 1
 
     def account(self, ways, stood_still=""):
         """The row once what the emulator counted of all ways is known: nothing is said where it stood still, and it fails where
@@ -28,7 +30,8 @@ class Row:
     @property
     def line(self):
         verdict = "void" if self.void else "pass" if self.holds else "FAIL"
-        return f"| {self.what} | {self.goal} | {self.measured} | {verdict} |"
+        often = f" (run {self.times})" if self.times > 1 else ""
+        return f"| {self.what} | {self.goal} | {self.measured} | {verdict}{often} |"
 
 
 @dataclass
@@ -37,6 +40,10 @@ class Table:
 
     machine: dict
     rows: list = field(default_factory=list)
+
+    @property
+    def has_void(self):
+        return any(row.void for row in self.rows)
 
     @property
     def misses(self):

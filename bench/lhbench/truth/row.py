@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from ..again import again
 from ..twin import LATE_SHARE, late_share
 
 LATE_NS = 1_000_000
@@ -72,17 +73,10 @@ class Row:
         return f"| {self.what} | {self.target} | {self.measured} | {late} | {self.verdict}{again} |"
 
 
-# A run in which the host took the processor away says nothing, and the next one may.
-_TIMES_MOST = 3
-
-
 def measured(attempts):
     """The rows of each attempt, a function that gives some; it is called again while one of them is void."""
     for attempt in attempts:
-        for times in range(1, _TIMES_MOST + 1):
-            rows = list(attempt())
-            if not any(row.void for row in rows):
-                break
+        rows, times = again(lambda: list(attempt()), lambda rows: any(row.void for row in rows))
         for row in rows:
             row.times = times
             yield row

@@ -213,21 +213,33 @@ impl Lane {
         self.until.is_some() || self.due.peek().is_some_and(|&Reverse((due, _))| self.pace.release(due) <= self.now())
     }
 
-    /// Sleeps until something is to be released or comes, if nothing is there already.
+    /// Sleeps until something is to be released or comes, if nothing is there already. Where a device has more to read there may be no events without a look.
     fn sleep(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+        events.clear();
         let begin = self.now();
-        let span = match self.due.peek() {
+        if !self.readable.is_empty()
+            && let Some(came) = self.pace.turn(begin)
+        {
+            self.came = came;
+            return Ok(());
+        }
+        let mut span = match self.due.peek() {
             _ if !self.readable.is_empty() => 0,
             Some(&Reverse((due, _))) => self.pace.until(begin, due).saturating_sub(begin).min(SLEEP_MAX),
             None => SLEEP_MAX,
         };
-        if let Some(nap) = self.pace.nap(begin, span) {
-            std::thread::sleep(nap);
-        }
         if let Some(first) = &self.first {
             first.arm();
         }
-        self.epoll.wait_exactly(events, Duration::from_nanos(span))?;
+        let mut left = span;
+        if let Some(rest) = self.pace.rest(begin) {
+            std::thread::sleep(Duration::from_nanos(rest));
+            if span > 0 {
+                span = span.max(rest);
+                left = (begin + span).saturating_sub(self.now());
+            }
+        }
+        self.epoll.wait_exactly(events, Duration::from_nanos(left))?;
         let end = self.now();
         let stamped = self.first.as_ref().and_then(First::came).map(|at| self.since_begin(at));
         self.came = self.pace.woken(begin, span, end, !events.is_empty(), stamped);

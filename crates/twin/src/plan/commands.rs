@@ -9,8 +9,8 @@ use super::routes::Route;
 use super::{Address, LinkEnd, LinkPlan, PathAddress, addresses};
 
 /// Packets that wait in a TUN device for the emulator to read them: enough that the device drops none, since the link's
-/// own queue is what drops.
-pub(crate) const TUN_QUEUE: u32 = 10_000;
+/// own queue is what drops. The kernel may take the emulator's processor away for 50 ms, in which 200,000 packets a second are 10,000.
+pub(crate) const TUN_QUEUE: u32 = 20_000;
 
 /// Files beneath `/proc/sys` and their values.
 pub(super) fn sysctls(network: &Network, kind: NodeKind) -> Vec<(String, String)> {

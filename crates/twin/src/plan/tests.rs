@@ -311,7 +311,7 @@ fn a_device_of_the_emulator_has_room_and_says_nothing() {
     assert!(plan.links[0].emulated);
     assert_eq!(
         plan.nodes[1].commands[3..6],
-        ["link set dev ab mtu 1500", "link set dev ab txqueuelen 10000", "link set dev ab addrgenmode none"]
+        ["link set dev ab mtu 1500", "link set dev ab txqueuelen 20000", "link set dev ab addrgenmode none"]
     );
 }
 

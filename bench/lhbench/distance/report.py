@@ -104,7 +104,7 @@ _METHOD = [
     "is what the kernel and the program choose. Every copy is compared with its source, by SHA-256.",
     "`sent × needed` is what entered the link, headers and what was lost or sent again included, over the data.",
     "Copies are from and to a new ext4 on a loop device with direct I/O, with the feature `verity`, which keeps its page cache in single pages: a kernel "
-    "without preemption copies larger ones in one go, and the emulator waits meanwhile.",
+    "without preemption copies larger ones in one go, and the emulator waits meanwhile; for the same reason the kernel reads ahead by 128 KiB there.",
     "The arms of a cell take turns over one twin. An arm that got less than three quarters of the best in its first round has that one "
     "round, but for Longhaul by itself; one that took too long over a path that is no longer and loses no more is not tried. A run in which the emulator was "
     "late (p99 above 1 ms) is no number: it is kept in the JSON, and measured again twice, and by --continue.",

@@ -5,8 +5,8 @@
 //! streams go over to it they step aside for two round trips, at an eighth of what they sent. The queue drains by what they do not send: if the
 //! least round trip falls, it was the queue that dropped.
 //!
-//! Where round trips are all but the least one there is nothing to doubt: a queue that others hold moves up and down. Stepping aside costs what a
-//! path without others has: two round trips, and the way back.
+//! They do so even where all round trips are the least one: in the first round trips of a session a queue that others keep full looks like that, too. Stepping
+//! aside costs what a path without others has: two round trips, once.
 
 use std::time::Duration;
 
@@ -18,8 +18,6 @@ const PART: u64 = 8;
 const PACKETS_LEAST: u64 = 2;
 /// In the first round trip what is under way arrives, in the second what was sent behind it.
 const ROUND_TRIPS: u32 = 2;
-/// Round trips of a path that only loses are longer than the least one by no more than this, µs: what a host and records of other streams take.
-const NOISE_US: u64 = 1_000;
 /// Nobody waits longer.
 const MOST: Duration = Duration::from_secs(1);
 
@@ -32,19 +30,12 @@ pub struct Doubt {
 }
 
 impl Doubt {
-    /// Whether there is something to doubt: most streams show more than the least round trip.
+    /// Begins with what the streams show. The least round trip was `once_us` before, µs: that it has fallen since says the same as its falling now.
     #[must_use]
-    pub fn arises(looks: &[Look]) -> bool {
-        let most_us = least(looks) + NOISE_US;
-        2 * looks.iter().filter(|look| u64::from(look.rtt_us) > most_us).count() > looks.len()
-    }
-
-    /// Begins with what the streams show.
-    #[must_use]
-    pub fn begin(now: Duration, looks: &[Look]) -> Doubt {
+    pub fn begin(now: Duration, looks: &[Look], once_us: u64) -> Doubt {
         let longest_us = looks.iter().map(|look| look.rtt_us).max().unwrap_or(0);
         let takes = (ROUND_TRIPS * Duration::from_micros(u64::from(longest_us))).min(MOST);
-        Doubt { until: now + takes, least_us: least(looks) }
+        Doubt { until: now + takes, least_us: least(looks).max(once_us) }
     }
 
     /// What a stream may send meanwhile, bytes/s, by the rate that it had, its packets' size and round trip.
@@ -67,7 +58,8 @@ impl Doubt {
     }
 }
 
-fn least(looks: &[Look]) -> u64 {
+/// The least round trip that the streams show, µs.
+pub fn least(looks: &[Look]) -> u64 {
     congestion::least_rtt(looks.iter().map(|look| look.min_rtt_us))
 }
 
@@ -81,32 +73,28 @@ mod tests {
 
     #[test]
     fn a_least_round_trip_that_falls_was_one_with_a_queue() {
-        let doubt = Doubt::begin(Duration::from_secs(3), &looks(38_000, 35_000));
+        let doubt = Doubt::begin(Duration::from_secs(3), &looks(38_000, 35_000), 0);
         assert!(doubt.was_queue(&looks(24_000, 22_000)));
         assert!(doubt.was_queue(&looks(33_000, 30_000)), "others hold the rest of it");
         assert!(!doubt.was_queue(&looks(35_000, 34_900)), "the path");
         assert!(!doubt.was_queue(&looks(35_000, 35_000)));
-    }
-
-    #[test]
-    fn round_trips_that_are_the_least_one_leave_no_doubt() {
-        assert!(Doubt::arises(&looks(38_000, 35_000)));
-        assert!(!Doubt::arises(&looks(20_900, 20_000)), "the host's");
-        let mut one_is_late = looks(20_100, 20_000);
-        one_is_late[3].rtt_us = 60_000;
-        assert!(!Doubt::arises(&one_is_late), "what one stream still shows of its start");
-        assert!(!Doubt::arises(&[]));
+        // It fell before, by what others gave way.
+        let doubt = Doubt::begin(Duration::from_millis(180), &looks(33_500, 33_000), 38_468);
+        assert!(doubt.was_queue(&looks(33_000, 32_000)));
+        // The first round trips beside others that keep 20 ms of queue full.
+        let doubt = Doubt::begin(Duration::from_millis(60), &looks(39_500, 39_381), 0);
+        assert!(doubt.was_queue(&looks(24_000, 20_748)));
     }
 
     #[test]
     fn it_takes_two_round_trips_and_never_more_than_a_second() {
         let begin = Duration::from_secs(3);
         for (rtt_us, takes_ms) in [(20_000, 40), (200_000, 400), (4_000_000, 1_000), (u32::MAX, 1_000)] {
-            let doubt = Doubt::begin(begin, &looks(rtt_us, 20_000));
+            let doubt = Doubt::begin(begin, &looks(rtt_us, 20_000), 0);
             assert!(!doubt.is_over(begin + Duration::from_millis(takes_ms - 1)), "{rtt_us}");
             assert!(doubt.is_over(begin + Duration::from_millis(takes_ms)), "{rtt_us}");
         }
-        assert!(Doubt::begin(begin, &[]).is_over(begin));
+        assert!(Doubt::begin(begin, &[], 0).is_over(begin));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use sys::socket::TcpInfo;
 
 use crate::control::bound::{self, Bound};
 use crate::control::congestion::{self, Losses};
-use crate::control::doubt::Doubt;
+use crate::control::doubt::{self, Doubt};
 use crate::control::pace::Reading;
 use crate::control::turns::Turns;
 use crate::net::tune::{self, Choice};
@@ -32,6 +32,8 @@ struct LossyPath {
     losses: Losses,
     /// Its streams step aside before they go over.
     doubt: Option<Doubt>,
+    /// What the least round trip was at most since a queue was found, or since the begin, µs.
+    once_us: u64,
     bound: Bound,
     turns: Turns,
     is_lossy: bool,
@@ -116,17 +118,19 @@ impl LossyPath {
             tracing::debug!(was_queue, "stepped aside");
             if was_queue {
                 self.losses.forget(now);
+                self.once_us = 0;
             }
             return !was_queue;
         }
+        self.once_us = self.once_us.max(doubt::least(&looks));
         let seems = self.losses.look(now, &looks);
-        if !seems || has_set_point || !Doubt::arises(&looks) {
+        if !seems || has_set_point {
             return seems;
         }
         for (_, socket, info) in streams {
             pace(socket, Some(Doubt::rate(info.pacing_rate, info.snd_mss, info.rtt_us)));
         }
-        self.doubt = Some(Doubt::begin(now, &looks));
+        self.doubt = Some(Doubt::begin(now, &looks, self.once_us));
         false
     }
 

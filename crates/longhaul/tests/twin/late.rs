@@ -15,8 +15,8 @@ fn ways(twins: &Twins, twin: &str) -> [Value; 2] {
 }
 
 /// More pings at once than wait in a device; nobody waits for answers.
-const FLOOD: &str = "ping -q -c 10500 -l 10500 -W 1 b";
-const IN_FLOOD: u64 = 10_500;
+const FLOOD: &str = "ping -q -c 20500 -l 20500 -W 1 b";
+const IN_FLOOD: u64 = 20_500;
 
 #[test]
 fn what_the_kernel_dropped_before_it_was_read_is_unplanned() {

@@ -122,7 +122,11 @@ impl LossyPath {
             }
             return !was_queue;
         }
-        self.once_us = self.once_us.max(doubt::least(&looks));
+        let least_us = doubt::least(&looks);
+        // The greatest number is that of streams that do not know theirs yet.
+        if least_us < u64::from(u32::MAX) {
+            self.once_us = self.once_us.max(least_us);
+        }
         let seems = self.losses.look(now, &looks);
         if !seems || has_set_point {
             return seems;

@@ -178,13 +178,16 @@ impl Pace {
             return Came { at: turned.midpoint(end).max(end.saturating_sub(FOUND_MAX)), earliest: looked };
         }
         self.is_fresh = end - begin >= LONG / 2;
-        if !came {
-            let late = end.saturating_sub(begin + span).min(WAKE_MAX);
-            let mean = if span >= LONG / 2 { &mut self.wake_long } else { &mut self.wake };
+        let outside = self.outside();
+        // Over a link of 0.5 ms no long sleep ends by itself: each ends with a packet.
+        let due = stamped.filter(|at| came && self.is_fresh && (begin..end).contains(at));
+        if let Some(due) = due.or_else(|| (!came).then_some(begin + span)) {
+            let late = end.saturating_sub(due).min(WAKE_MAX);
+            let mean = if due - begin >= LONG / 2 { &mut self.wake_long } else { &mut self.wake };
             *mean = (*mean * (WAKE_WEIGHT - 1) + late) / WAKE_WEIGHT;
         }
         let at = match stamped {
-            Some(at) => at.saturating_sub(self.outside()).clamp(begin, end),
+            Some(at) => at.saturating_sub(outside).clamp(begin, end),
             // One of them ended the sleep.
             None => end - (self.wake + OUTSIDE).min(end - begin),
         };
@@ -327,6 +330,21 @@ mod tests {
         let came = pace.woken(20 * MS, MS, 20 * MS + 50_000, true, Some(20 * MS + 1));
         assert_eq!(came.at, 20 * MS, "the sleep began then");
         assert_eq!(pace.woken(22 * MS, MS, 23 * MS, true, Some(40 * MS)).at, 23 * MS, "another clock");
+    }
+
+    #[test]
+    fn what_waking_from_long_sleeps_takes_is_learned_from_packets_too() {
+        let mut pace = pace();
+        let short = pace.wake;
+        for n in 1..100 {
+            let begin = n * 20 * MS;
+            pace.woken(begin, 100 * MS, begin + 19 * MS, true, Some(begin + 19 * MS - 40_000));
+        }
+        assert!(pace.wake_long.abs_diff(40_000) < 10, "{}", pace.wake_long);
+        // Neither a short sleep nor a stamp of before the sleep says anything.
+        pace.woken(3000 * MS, 100 * MS, 3000 * MS + 90_000, true, Some(3000 * MS));
+        pace.woken(3001 * MS, 100 * MS, 3020 * MS, true, Some(3000 * MS));
+        assert!(pace.wake_long.abs_diff(40_000) < 10 && pace.wake == short, "{pace:?}");
     }
 
     #[test]

@@ -178,19 +178,18 @@ impl Pace {
             return Came { at: turned.midpoint(end).max(end.saturating_sub(FOUND_MAX)), earliest: looked };
         }
         self.is_fresh = end - begin >= LONG / 2;
-        let outside = self.outside();
+        let at = match stamped {
+            Some(at) => at.saturating_sub(self.outside()).clamp(begin, end),
+            // One of them ended the sleep.
+            None => end - (self.wake + OUTSIDE).min(end - begin),
+        };
         // Over a link of 0.5 ms no long sleep ends by itself: each ends with a packet.
-        let due = stamped.filter(|at| came && self.is_fresh && (begin..end).contains(at));
-        if let Some(due) = due.or_else(|| (!came).then_some(begin + span)) {
+        let due = if came { stamped.filter(|at| (begin + LONG / 2..end).contains(at)) } else { Some(begin + span) };
+        if let Some(due) = due {
             let late = end.saturating_sub(due).min(WAKE_MAX);
             let mean = if due - begin >= LONG / 2 { &mut self.wake_long } else { &mut self.wake };
             *mean = (*mean * (WAKE_WEIGHT - 1) + late) / WAKE_WEIGHT;
         }
-        let at = match stamped {
-            Some(at) => at.saturating_sub(outside).clamp(begin, end),
-            // One of them ended the sleep.
-            None => end - (self.wake + OUTSIDE).min(end - begin),
-        };
         // What ends a sleep comes while it lasts.
         let earliest = if is_sleep { at } else { looked };
         Came { at: at.max(end.saturating_sub(FOUND_MAX)), earliest }

@@ -46,6 +46,7 @@ pub struct Auto {
     near: NearLosses,
     begin: Instant,
     bytes: u64,
+    goodput: Option<Goodput>,
 }
 
 impl Auto {
@@ -73,6 +74,7 @@ impl Auto {
             near: NearLosses::default(),
             begin: Instant::now(),
             bytes: 0,
+            goodput: None,
         }
     }
 
@@ -112,11 +114,19 @@ impl Auto {
         self.tuner.as_ref().map_or(otherwise, StreamTuner::target).max(1)
     }
 
+    /// What the last second moved, once there was one.
+    #[must_use]
+    pub fn goodput(&self) -> Option<Goodput> {
+        self.goodput
+    }
+
     /// Takes what a second moved and what the end that sends saw of the path; gives the number of streams to have, if it is another one
     /// than is wanted now.
     pub fn second(&mut self, moved: Moved, seen: congestion::Second, limit: Limit) -> Option<u16> {
         let bytes = moved.bytes - self.bytes.min(moved.bytes);
         self.bytes = moved.bytes;
+        let goodput = Bytes::new(bytes).checked_over(moved.span).unwrap_or(Goodput::ZERO);
+        self.goodput = Some(goodput);
         // A few losses without a queue want as many streams as many do.
         let is_long = self.is_lossy && self.begin.elapsed() >= self.all_after;
         if is_long || (self.losses.second(seen) && limit.is_per_stream()) {
@@ -128,7 +138,6 @@ impl Auto {
             let min = tuner::NEAR_LOSSY.clamp(self.bounds.min, self.bounds.max);
             tuner.set_bounds(self.begin.elapsed(), Bounds { min, ..self.bounds });
         }
-        let goodput = Bytes::new(bytes).checked_over(moved.span).unwrap_or(Goodput::ZERO);
         let is_full = self.is_far && seen.is_queued();
         let sample = tuner::Sample { goodput, streams: moved.streams, limit, loss_ppm, is_full };
         let target = tuner.sample(self.begin.elapsed(), &sample);

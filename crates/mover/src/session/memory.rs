@@ -105,7 +105,7 @@ async fn send_until(
             _ = tick.tick() => {
                 let now = Instant::now();
                 wire.tick(now).await?;
-                for id in sending.tick(now, wire, || false)? {
+                for id in sending.tick(now, wire, None, || false)? {
                     wire.link.send(Control::StreamLost(id)).await;
                 }
                 if now - last >= SECOND {

@@ -14,13 +14,14 @@ use sys::socket::TcpInfo;
 use tokio::sync::mpsc;
 use units::Rate;
 
-use lossy::LossyPaths;
+use lossy::{About, LossyPaths};
 
 use super::auto::{Auto, Moved};
 use super::streams::{Sample, Streams, Ways};
 use super::{Context, NEWS_MAX, SessionError, TICK, Wire};
 use crate::control::buffers::{self, UNSENT_MAX};
 use crate::control::congestion;
+use crate::control::doubt;
 use crate::control::pace::{Pacer, Reading};
 use crate::control::polite::{self, Polite};
 use crate::control::stall::{Look, Watch};
@@ -288,8 +289,8 @@ impl Sending {
         if self.polite.is_some() { polite::LOOK } else { TICK }
     }
 
-    /// Looks after streams and pacing. Gives the streams that are given up: the other end cannot see that. `is_last` says that all
-    /// parcels there are, are on streams.
+    /// Looks after streams and pacing. Gives the streams that are given up: the other end cannot see that. `left` are the bytes that have
+    /// not landed, once all are known; `is_last` says that all parcels there are, are on streams.
     ///
     /// # Errors
     /// When no stream can be opened.
@@ -297,13 +298,14 @@ impl Sending {
         &mut self,
         now: Instant,
         wire: &Wire,
+        left: Option<u64>,
         is_last: impl FnOnce() -> bool,
     ) -> Result<Vec<u16>, SessionError> {
         self.streams.maintain(now, wire.link.is_heard(now))?;
         let behind = self.streams.left_for();
         self.leave(&behind);
         let mut given_up = std::mem::take(&mut self.left);
-        self.take_losses();
+        self.take_losses(left);
         if now.duration_since(self.watched_at) >= LOOK {
             self.watched_at = now;
             let infos: Vec<_> = self.streams.infos().collect();
@@ -412,9 +414,13 @@ impl Sending {
     }
 
     /// Switches all streams of a path that turns out to lose packets without being full, and holds them together then.
-    fn take_losses(&mut self) {
-        let is_told = self.congestion.is_some() || self.polite.is_some();
-        if !is_told && self.lossy.look(self.begin.elapsed(), &self.streams, self.asked.is_some()) {
+    fn take_losses(&mut self, left: Option<u64>) {
+        if self.congestion.is_some() || self.polite.is_some() {
+            return;
+        }
+        let about =
+            About { has_set_point: self.asked.is_some(), ends_soon: doubt::ends_soon(left, self.auto.goodput()) };
+        if self.lossy.look(self.begin.elapsed(), &self.streams, about) {
             self.auto.lossy();
         }
     }

@@ -580,7 +580,7 @@ impl Session {
         self.wire.tick(now).await?;
         // Asked only when it is time to look: it goes through all that is under way.
         let is_last = || self.machine.is_sent();
-        for id in self.sending.tick(now, &self.wire, is_last)? {
+        for id in self.sending.tick(now, &self.wire, self.end.tally.left(), is_last)? {
             self.endings.given_up(id, now);
             self.wire.link.send(Control::StreamLost(id)).await;
         }

@@ -120,13 +120,18 @@ impl Tally {
         self.bytes_done + self.partial_sum
     }
 
+    /// Bytes that are not done yet, once all are known.
+    #[must_use]
+    pub fn left(&self) -> Option<u64> {
+        self.scanned.then(|| self.bytes_total.saturating_sub(self.done()))
+    }
+
     /// The progress line.
     #[must_use]
     pub fn progress(&self, clock: &mut Clock, moved: u64, streams: u16, limit: Limit) -> Progress {
         let (seconds, rate, mean) = clock.tick(moved);
         let done = self.done();
-        let left = self.bytes_total.saturating_sub(done);
-        let eta = (self.scanned && mean > 0).then(|| left.saturating_mul(8) / mean);
+        let eta = self.left().filter(|_| mean > 0).map(|left| left.saturating_mul(8) / mean);
         Progress {
             seconds,
             bytes_done: done,

@@ -41,6 +41,15 @@ struct LossyPath {
     has_bbr: bool,
 }
 
+/// What the session is about, as far as it bears on its paths.
+#[derive(Clone, Copy)]
+pub(super) struct About {
+    /// Its streams have a set point, and are not held to anything else.
+    pub has_set_point: bool,
+    /// It is over before stepping aside pays.
+    pub ends_soon: bool,
+}
+
 /// A stream, by its number, and what its socket says.
 type Stream<'a> = (u16, &'a TcpStream, TcpInfo);
 
@@ -55,9 +64,8 @@ impl LossyPaths {
         self.switched.take()
     }
 
-    /// Takes a look at the streams of each path if it is time for one; whether a path has turned out to be lossy now. Streams that have a set
-    /// point are not held to anything else.
-    pub(super) fn look(&mut self, now: Duration, streams: &Streams, has_set_point: bool) -> bool {
+    /// Takes a look at the streams of each path if it is time for one; whether a path has turned out to be lossy now.
+    pub(super) fn look(&mut self, now: Duration, streams: &Streams, about: About) -> bool {
         let live: BTreeSet<_> = streams.live().map(|(_, live)| live.path).collect();
         let mut turns_out = false;
         for n in live {
@@ -66,7 +74,7 @@ impl LossyPaths {
                 continue;
             }
             let of_path: Vec<_> = streams.live().filter(|(_, live)| live.path == n).filter_map(read).collect();
-            if let Some(switched) = path.look(now, &of_path, has_set_point) {
+            if let Some(switched) = path.look(now, &of_path, about) {
                 self.switched = Some(switched);
                 turns_out = true;
             }
@@ -85,12 +93,12 @@ impl LossyPath {
     }
 
     /// Takes a look at its streams; gives what they were switched to if it has turned out to be lossy now.
-    fn look(&mut self, now: Duration, streams: &[Stream<'_>], has_set_point: bool) -> Option<Congestion> {
+    fn look(&mut self, now: Duration, streams: &[Stream<'_>], about: About) -> Option<Congestion> {
         let losses_due = self.losses_are_due(now);
         if self.bound.is_due(now) {
-            self.hold(now, streams, has_set_point);
+            self.hold(now, streams, about.has_set_point);
         }
-        if !losses_due || !self.turns_out(now, streams, has_set_point) {
+        if !losses_due || !self.turns_out(now, streams, about) {
             return None;
         }
         self.is_lossy = true;
@@ -108,7 +116,9 @@ impl LossyPath {
     }
 
     /// Whether the path turns out to lose packets without being full. Streams that have a set point do not step aside for it: they keep to that.
-    fn turns_out(&mut self, now: Duration, streams: &[Stream<'_>], has_set_point: bool) -> bool {
+    /// Those that soon have nothing more to send go on as they are.
+    fn turns_out(&mut self, now: Duration, streams: &[Stream<'_>], about: About) -> bool {
+        let About { has_set_point, ends_soon } = about;
         let looks: Vec<_> = streams.iter().map(|(id, _, info)| look(*id, info)).collect();
         if let Some(doubt) = self.doubt.take() {
             if !has_set_point {
@@ -130,6 +140,9 @@ impl LossyPath {
         let seems = self.losses.look(now, &looks);
         if !seems || has_set_point {
             return seems;
+        }
+        if ends_soon {
+            return false;
         }
         for (_, socket, info) in streams {
             pace(socket, Some(Doubt::rate(info.pacing_rate, info.snd_mss, info.rtt_us)));

@@ -99,6 +99,8 @@ pub struct Bound {
     queued_looks: u32,
     /// The path was full once.
     was_full: bool,
+    /// Looks in which it is still to be seen whether the queue for which they are held lasts.
+    unsure_looks: u32,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -185,7 +187,7 @@ impl Bound {
         tracing::trace!(phase = ?self.phase, is_queued, is_too_much, delivered = self.delivered.back(), sent, resent, "bound");
         match self.phase {
             Phase::Held { rate, .. } => allot(rate, readings, &rates),
-            Phase::Free if was_held => readings.iter().map(|r| (r.stream, None)).collect(),
+            Phase::Free | Phase::Startup if was_held => readings.iter().map(|r| (r.stream, None)).collect(),
             Phase::Free | Phase::Learn | Phase::Startup => Vec::new(),
         }
     }
@@ -206,6 +208,8 @@ impl Bound {
             // What is still lost at the next looks was under way, or is due to others, unless there is more to take off.
             is_answered: held >= lowest,
         };
+        let is_unsure = self.unsure_looks > 0;
+        self.unsure_looks = self.unsure_looks.saturating_sub(1);
         match &mut self.phase {
             Phase::Learn => {}
             Phase::Free if is_too_much => self.phase = cut,
@@ -213,8 +217,11 @@ impl Bound {
             Phase::Startup if self.queued_looks > 0 => {
                 let rate = per_mille(most, FULL_PER_MILLE).max(self.least);
                 self.phase = Phase::Held { rate, growth_ppm: GROWTH_PPM, is_answered: false };
+                self.unsure_looks = FULL_LOOKS - 1;
             }
             Phase::Startup => {}
+            // What filled it was a burst of streams that began. A path that is full has a queue for longer, for they are held to no less than it carries.
+            Phase::Held { .. } if is_unsure && self.queued_looks == 0 => self.phase = Phase::Startup,
             Phase::Held { is_answered: false, .. } if is_too_much => self.phase = cut,
             Phase::Held { rate, growth_ppm, is_answered } => {
                 *is_answered &= is_too_much;

@@ -184,6 +184,39 @@ fn streams_begin_with_what_a_full_path_carried_and_else_as_bbr_does() {
     assert_eq!(held(&mut bound, 7, 150_000), None, "something else holds them");
 }
 
+/// Streams that go over to BBR send what their windows hold at once: a queue that is gone two looks later says nothing of what the path carries.
+#[test]
+fn a_queue_that_does_not_last_is_a_burst() {
+    // Looks: segments delivered in it, and whether there is a queue.
+    let held = |looks: &[(u32, bool)]| {
+        let mut bound = Bound::default();
+        let (mut all, mut parts) = (0, None);
+        for (n, &(delivered, is_queued)) in looks.iter().enumerate() {
+            all += delivered;
+            let rtt_us = if is_queued { 150_000 } else { 101_000 };
+            let (sent, mss_bytes, min_rtt_us) = (all, MSS, 100_000);
+            let reading = Reading { sent, delivered: all, mss_bytes, rtt_us, min_rtt_us, ..Reading::default() };
+            if let Some((_, part)) = bound.look(RTT * n as u32, &[reading]).first() {
+                parts = *part;
+            }
+            if n == 1 {
+                bound.begin();
+            }
+        }
+        parts
+    };
+    let begin = [(500, false), (500, false)];
+    let after = |looks: &[(u32, bool)]| held(&[&begin, looks].concat());
+    let near = |rate: u64| rate * 101 / 100..rate * 104 / 100;
+    assert!(near(5_000_000).contains(&after(&[(500, true)]).unwrap()));
+    assert_eq!(after(&[(500, true), (900, false)]), None, "as BBR does");
+    let full = after(&[(500, true), (900, false), (1000, true), (1000, true)]).unwrap();
+    assert!(near(10_000_000).contains(&full), "{full}");
+    assert_eq!(after(&[(500, true), (900, true), (700, false)]), None);
+    let full = after(&[(500, true), (900, true), (1000, true), (900, false)]).unwrap();
+    assert!(near(10_000_000).contains(&full), "a queue that lasted was one: {full}");
+}
+
 #[test]
 fn a_loss_that_goes_on_is_answered_once() {
     let mut bound = Bound { phase: Phase::Free, ..Bound::default() };

@@ -99,6 +99,8 @@ pub struct Bound {
     queued_looks: u32,
     /// The path was full once.
     was_full: bool,
+    /// The next queue may be that of a burst.
+    may_burst: bool,
     /// Looks in which it is still to be seen whether the queue for which they are held lasts.
     unsure_looks: u32,
 }
@@ -141,6 +143,7 @@ impl Bound {
             true => Phase::Held { rate: rate.max(self.least), growth_ppm: GROWTH_PPM, is_answered: false },
             false => Phase::Startup,
         };
+        self.may_burst = true;
     }
 
     /// Something else holds the streams: if this did, it does not any more.
@@ -217,10 +220,11 @@ impl Bound {
             Phase::Startup if self.queued_looks > 0 => {
                 let rate = per_mille(most, FULL_PER_MILLE).max(self.least);
                 self.phase = Phase::Held { rate, growth_ppm: GROWTH_PPM, is_answered: false };
-                self.unsure_looks = FULL_LOOKS - 1;
+                self.unsure_looks = if std::mem::take(&mut self.may_burst) { FULL_LOOKS - 1 } else { 0 };
             }
             Phase::Startup => {}
-            // What filled it was a burst of streams that began. A path that is full has a queue for longer, for they are held to no less than it carries.
+            // What filled it was a burst of streams that began. A path that is full has a queue for longer, for they are held to no less than it
+            // carries. It is asked once: the second queue is that of streams that fill the path.
             Phase::Held { .. } if is_unsure && self.queued_looks == 0 => self.phase = Phase::Startup,
             Phase::Held { is_answered: false, .. } if is_too_much => self.phase = cut,
             Phase::Held { rate, growth_ppm, is_answered } => {

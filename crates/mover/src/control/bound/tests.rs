@@ -213,6 +213,8 @@ fn a_queue_that_does_not_last_is_a_burst() {
     let full = after(&[(500, true), (900, false), (1000, true), (1000, true)]).unwrap();
     assert!(near(10_000_000).contains(&full), "{full}");
     assert_eq!(after(&[(500, true), (900, true), (700, false)]), None);
+    let full = after(&[(500, true), (900, false), (1000, true), (900, false)]).unwrap();
+    assert!(near(10_000_000).contains(&full), "the second one is a queue: {full}");
     let full = after(&[(500, true), (900, true), (1000, true), (900, false)]).unwrap();
     assert!(near(10_000_000).contains(&full), "a queue that lasted was one: {full}");
 }

@@ -99,9 +99,7 @@ pub struct Bound {
     queued_looks: u32,
     /// The path was full once.
     was_full: bool,
-    /// The next queue may be that of a burst.
-    may_burst: bool,
-    /// Looks in which it is still to be seen whether the queue for which they are held lasts.
+    /// Looks while they are held in which it is still to be seen whether the queue lasts.
     unsure_looks: u32,
 }
 
@@ -143,7 +141,7 @@ impl Bound {
             true => Phase::Held { rate: rate.max(self.least), growth_ppm: GROWTH_PPM, is_answered: false },
             false => Phase::Startup,
         };
-        self.may_burst = true;
+        self.unsure_looks = if self.was_full { 0 } else { FULL_LOOKS - 1 };
     }
 
     /// Something else holds the streams: if this did, it does not any more.
@@ -187,6 +185,9 @@ impl Bound {
         self.was_full |= is_queued;
         let was_held = matches!(self.phase, Phase::Held { .. });
         self.decide(is_too_much);
+        if was_held {
+            self.unsure_looks = self.unsure_looks.saturating_sub(1);
+        }
         tracing::trace!(phase = ?self.phase, is_queued, is_too_much, delivered = self.delivered.back(), sent, resent, "bound");
         match self.phase {
             Phase::Held { rate, .. } => allot(rate, readings, &rates),
@@ -211,8 +212,6 @@ impl Bound {
             // What is still lost at the next looks was under way, or is due to others, unless there is more to take off.
             is_answered: held >= lowest,
         };
-        let is_unsure = self.unsure_looks > 0;
-        self.unsure_looks = self.unsure_looks.saturating_sub(1);
         match &mut self.phase {
             Phase::Learn => {}
             Phase::Free if is_too_much => self.phase = cut,
@@ -220,12 +219,14 @@ impl Bound {
             Phase::Startup if self.queued_looks > 0 => {
                 let rate = per_mille(most, FULL_PER_MILLE).max(self.least);
                 self.phase = Phase::Held { rate, growth_ppm: GROWTH_PPM, is_answered: false };
-                self.unsure_looks = if std::mem::take(&mut self.may_burst) { FULL_LOOKS - 1 } else { 0 };
             }
             Phase::Startup => {}
             // What filled it was a burst of streams that began. A path that is full has a queue for longer, for they are held to no less than it
             // carries. It is asked once: the second queue is that of streams that fill the path.
-            Phase::Held { .. } if is_unsure && self.queued_looks == 0 => self.phase = Phase::Startup,
+            Phase::Held { .. } if self.unsure_looks > 0 && self.queued_looks == 0 => {
+                self.unsure_looks = 0;
+                self.phase = Phase::Startup;
+            }
             Phase::Held { is_answered: false, .. } if is_too_much => self.phase = cut,
             Phase::Held { rate, growth_ppm, is_answered } => {
                 *is_answered &= is_too_much;

@@ -19,6 +19,13 @@ fn ping(twins: &Twins, twin: &str, from: &str, to: &str) -> Option<f64> {
     line.split('/').nth(4)?.parse().ok()
 }
 
+/// A round trip of `rtt` ms is one over a path of `set` ms. How near it has to be is asked in `tests/truth`, of a median: the mean of three may be some
+/// microseconds short of it, and much longer on a busy machine.
+#[track_caller]
+fn assert_takes(rtt: f64, set: f64) {
+    assert!((set - 0.5..set + 30.0).contains(&rtt), "{rtt} ms, and {set} were set");
+}
+
 #[test]
 fn it_is_listed_as_it_is() {
     let Some(twins) = Twins::new("ls") else { return };
@@ -53,7 +60,7 @@ fn programs_run_on_hosts() {
     let name = twins.name("pair");
     twins.done(&format!("up pair --name {name}"));
     let rtt = ping(&twins, &name, "a", "b").expect("a knows b by its name");
-    assert!((100.0..130.0).contains(&rtt), "{rtt} ms");
+    assert_takes(rtt, 100.0);
     assert_eq!(twins.done(&format!("exec --twin {name} a -- echo one two")), "one two\n");
     for (script, code) in [("exit 0", 0), ("exit 7", 7), ("exit 255", 255)] {
         let mut command = twins.command(&format!("exec --twin {name} b -- sh -c"));
@@ -87,11 +94,11 @@ fn links_change_while_they_run() {
     assert_eq!(link("--heal --delay 10ms --rate 50Mb/s"), "link ab: healed, rate 50Mb/s, delay 10ms\n");
     assert_eq!((&state()["state"], &state()["rate_bps"]), (&"up".into(), &50_000_000.into()));
     let rtt = ping(&twins, &name, "a", "b").expect("it is healed");
-    assert!((20.0..50.0).contains(&rtt), "{rtt} ms");
+    assert_takes(rtt, 20.0);
     link("--way backward --delay 30ms");
     assert_eq!((&state()["delay_ms"], &state()["back"]["delay_ms"]), (&10.0.into(), &30.0.into()));
     let rtt = ping(&twins, &name, "a", "b").expect("it is up");
-    assert!((40.0..70.0).contains(&rtt), "{rtt} ms");
+    assert_takes(rtt, 40.0);
     link("--loss 1");
     assert_eq!(ping(&twins, &name, "a", "b"), None, "all is lost");
 

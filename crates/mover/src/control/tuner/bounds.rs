@@ -35,8 +35,8 @@ pub struct Conditions {
 /// Of a path that loses packets again and again: where two are slowed down together, the others fill it.
 pub const NEAR_LOSSY: u16 = 4;
 /// From this round trip on several streams share slow start, and the losses in it. No round number, for paths have those, now a bit more and now
-/// less: when it was 20 ms, half of the sessions over 20 ms had 8 streams and half 2 (20,000 small files, 1 Gb/s, 10⁻⁴: 6.0 to 6.2 s, and 6.8 to
-/// 7.4 s; over 10 ms 6.0 to 6.6 s, and 6.3 to 6.7 s).
+/// less: when it was 20 ms, about half of the sessions over 20 ms had 8 streams, the others 2 (20,000 small files, 1 Gb/s, 10⁻⁴: 6.0 to 6.2 s, and 6.8 to
+/// 7.4 s; over 10 ms 5.9 to 6.1 s, and 6.3 to 6.7 s).
 const FAR_RTT: Duration = Duration::from_millis(7);
 /// Of a far path, also because a stream alone would get a fraction of one that loses.
 const FAR: u16 = 8;

@@ -3,7 +3,8 @@
 
 mod places;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::collections::hash_map::{Entry, HashMap};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +13,11 @@ use std::time::Duration;
 
 use proto::attach::Attach;
 use proto::control::{Code, Control, Hello, Refusal, Settings};
-use proto::hello::{HELLO, SessionId, SessionKey, announced, refusal, status};
+use proto::hello::{Announced, HELLO, SessionId, SessionKey, announced, refusal, status};
 use proto::limits::FRAME_MAX_UNAUTHENTICATED;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::sync::{MutexGuard, Semaphore, mpsc, watch};
+use tokio::sync::{MutexGuard, Notify, Semaphore, mpsc, watch};
 use tokio_rustls::{TlsAcceptor, TlsStream};
 
 use crate::link::lasting::Arrival;
@@ -30,11 +31,15 @@ use places::Places;
 
 /// How long a connection may take to prove itself.
 const PROVE: Duration = Duration::from_secs(10);
+/// How long a data stream may be here before its session. It sets out with what asks for that, and an agent may have to look at a few
+/// things before it answers; who has the session refused, or waits longer for it, opens its streams later.
+const EARLY: Duration = Duration::from_secs(2);
 /// First byte of a TLS record that carries a handshake.
 const TLS_HANDSHAKE: u8 = 0x16;
 /// Authenticated control connections waiting for their session.
 pub const CONTROLS_MAX: usize = 64;
-/// Connections on which nothing was said yet, for each place in the handshakes: over a far path a source opens several ahead.
+/// Connections on which nothing was said yet, or whose session is not open yet, for each place in the handshakes: over a far path a driver
+/// opens several ahead.
 const SILENT_PER_HANDSHAKE: usize = 4;
 /// Connections waiting to take up one session: a later one makes those before it void.
 const ATTACHES_MAX: usize = 4;
@@ -72,7 +77,9 @@ pub(crate) struct Arrivals {
 /// What an accepting port shares with its sessions.
 pub struct Hub {
     doors: Mutex<HashMap<SessionId, Door>>,
-    /// Connections on which nothing was said yet.
+    /// A door was opened.
+    opened: Notify,
+    /// Connections on which nothing was said yet, or whose session is not open yet.
     silent: Places,
     handshakes: Places,
     /// Data streams that may still be opened.
@@ -99,7 +106,14 @@ impl Hub {
     pub fn new(handshakes: usize, streams: usize, counters: Arc<Counters>) -> Arc<Hub> {
         let streams = Arc::new(Semaphore::new(streams));
         let silent = Places::new(handshakes.saturating_mul(SILENT_PER_HANDSHAKE));
-        Arc::new(Hub { doors: Mutex::default(), silent, handshakes: Places::new(handshakes), streams, counters })
+        Arc::new(Hub {
+            doors: Mutex::default(),
+            opened: Notify::new(),
+            silent,
+            handshakes: Places::new(handshakes),
+            streams,
+            counters,
+        })
     }
 
     /// Data streams that may still be opened.
@@ -113,26 +127,50 @@ impl Hub {
         self.streams.clone().try_acquire_many_owned(u32::from(streams)).ok()
     }
 
-    /// A connection too many is closed. It is counted and not logged: there may be many.
-    fn has_no_place(&self) -> Result<(), String> {
-        self.counters.refused.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+    /// Waits for what a connection does while that has one of the places; `None` if another one was given its place. A connection too many
+    /// is counted and not logged: there may be many.
+    async fn placed<T>(&self, places: &Places, work: impl Future<Output = T>) -> Option<T> {
+        let mut place = places.take();
+        tokio::select! {
+            done = work => Some(done),
+            () = place.lost() => {
+                self.counters.refused.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+        }
     }
 
-    /// Opens the door for a session's streams and further control connections.
+    /// Waits until a session is open.
+    async fn is_open(&self, session: &SessionId) {
+        loop {
+            let mut opened = std::pin::pin!(self.opened.notified());
+            // A door that is opened between the look and the wait is noticed, too.
+            opened.as_mut().enable();
+            if self.doors.lock().expect("no panic under the lock").contains_key(session) {
+                return;
+            }
+            opened.await;
+        }
+    }
+
+    /// Opens the door for a session's streams and further control connections; `None` if there is one of this number.
     pub(crate) fn door(
         self: &Arc<Hub>,
         session: SessionId,
         key: SessionKey,
         settings: &Settings,
-    ) -> (Arrivals, DoorKeeper) {
+    ) -> Option<(Arrivals, DoorKeeper)> {
         let (arrive, streams) = mpsc::channel(usize::from(settings.streams_max).clamp(1, 64));
         let (attach, controls) = mpsc::channel(ATTACHES_MAX);
         let left = usize::from(u16::MAX);
         let settings = settings.clone();
         let door = Door { key, settings, arrive, seen: HashSet::new(), left, attach, attempt: 0 };
-        self.doors.lock().expect("no panic under the lock").insert(session, door);
-        (Arrivals { streams, controls }, DoorKeeper { hub: self.clone(), session })
+        match self.doors.lock().expect("no panic under the lock").entry(session) {
+            Entry::Occupied(_) => return None,
+            Entry::Vacant(place) => _ = place.insert(door),
+        }
+        self.opened.notify_waiters();
+        Some((Arrivals { streams, controls }, DoorKeeper { hub: self.clone(), session }))
     }
 
     /// Lets in a control connection that takes a session up, if it proves the session's key; an attempt that was overtaken
@@ -258,36 +296,25 @@ async fn prove(
     controls: mpsc::Sender<Controller>,
 ) -> Result<(), String> {
     let mut first = [0];
-    {
-        let mut place = hub.silent.take();
-        let said = tokio::select! {
-            said = stream.peek(&mut first) => said.map_err(|e| e.to_string())?,
-            () = place.lost() => return hub.has_no_place(),
-        };
-        if said == 0 {
-            // It was made ahead, or to see which of several addresses answers first.
-            return Ok(());
-        }
+    match hub.placed(&hub.silent, stream.peek(&mut first)).await {
+        // It was made ahead, or to see which of several addresses answers first.
+        None | Some(Ok(0)) => return Ok(()),
+        Some(said) => said.map_err(|e| e.to_string())?,
+    };
+    if first[0] == TLS_HANDSHAKE {
+        let shaken = hub.placed(&hub.handshakes, shake_hands(stream, from, hub, acceptor, controls)).await;
+        return shaken.unwrap_or(Ok(()));
     }
-    let mut place = hub.handshakes.take();
-    tokio::select! {
-        proved = shake_hands(stream, from, first[0], hub, acceptor, controls) => proved,
-        () = place.lost() => hub.has_no_place(),
-    }
+    data_stream(stream, hub).await
 }
 
 async fn shake_hands(
-    mut stream: TcpStream,
+    stream: TcpStream,
     from: SocketAddr,
-    first: u8,
     hub: &Arc<Hub>,
     acceptor: TlsAcceptor,
     controls: mpsc::Sender<Controller>,
 ) -> Result<(), String> {
-    if first != TLS_HANDSHAKE {
-        let coming = data_stream(&mut stream, hub).await?;
-        return forward(stream, coming, hub).await;
-    }
     stream.set_nodelay(true).map_err(|e| e.to_string())?;
     crate::net::open::try_again_soon(stream.as_fd());
     let tls = acceptor.accept(stream).await.map_err(|e| format!("TLS: {e}"))?;
@@ -311,38 +338,50 @@ async fn shake_hands(
     }
 }
 
-struct Coming {
-    hello: [u8; HELLO],
-    session: SessionId,
-    stream: u16,
-    key: SessionKey,
-    settings: Settings,
-    arrive: mpsc::Sender<Opened>,
-}
-
-/// Reads the first message of a data stream and finds its session.
-async fn data_stream(stream: &mut TcpStream, hub: &Arc<Hub>) -> Result<Coming, String> {
+/// Reads the first message of a data stream, waits for its session if that is still asked for, and hands it over.
+async fn data_stream(mut stream: TcpStream, hub: &Arc<Hub>) -> Result<(), String> {
     let mut hello = [0; HELLO];
-    stream.read_exact(&mut hello).await.map_err(|e| e.to_string())?;
+    match hub.placed(&hub.handshakes, stream.read_exact(&mut hello)).await {
+        None => return Ok(()),
+        Some(read) => read.map_err(|e| e.to_string())?,
+    };
     let said = announced(&hello).map_err(|e| e.to_string())?;
-    match hub.enter(&said.session, said.stream) {
-        Some((key, settings, arrive)) => {
-            Ok(Coming { hello, session: said.session, stream: said.stream, key, settings, arrive })
+    let mut more = [0];
+    let is_awaited = async {
+        tokio::select! {
+            biased;
+            () = hub.is_open(&said.session) => Ok(true),
+            () = tokio::time::sleep(EARLY) => Ok(true),
+            more = stream.peek(&mut more) => match more {
+                // It is not needed: the session was refused, say.
+                Ok(0) => Ok(false),
+                Ok(_) => Err("a data stream goes on before it is answered".to_owned()),
+                Err(error) => Err(error.to_string()),
+            },
         }
-        None => {
-            let _ = stream.write_all(&refusal(status::NO_SESSION)).await;
-            Err("a data stream names no session that is open, or a number that was used".to_owned())
-        }
+    };
+    if !hub.placed(&hub.silent, is_awaited).await.unwrap_or(Ok(false))? {
+        return Ok(());
     }
+    let forwarded = hub.placed(&hub.handshakes, forward(stream, &hello, said, hub)).await;
+    forwarded.unwrap_or(Ok(()))
 }
 
-async fn forward(mut stream: TcpStream, coming: Coming, hub: &Arc<Hub>) -> Result<(), String> {
-    let Coming { hello, session, stream: id, key, settings, arrive } = coming;
+async fn forward(
+    mut stream: TcpStream,
+    hello: &[u8; HELLO],
+    Announced { session, stream: id }: Announced,
+    hub: &Arc<Hub>,
+) -> Result<(), String> {
+    let Some((key, settings, arrive)) = hub.enter(&session, id) else {
+        let _ = stream.write_all(&refusal(status::NO_SESSION)).await;
+        return Err("a data stream names no session that is open, or a number that was used".to_owned());
+    };
     let Ok(permit) = hub.streams.clone().try_acquire_owned() else {
         let _ = stream.write_all(&refusal(status::FULL)).await;
         return Err("no data stream is left in the budget".to_owned());
     };
-    let mut opened = open::accept(stream, hello, key, id, &settings).await.map_err(|e| crate::session::chain(&e))?;
+    let mut opened = open::accept(stream, *hello, key, id, &settings).await.map_err(|e| crate::session::chain(&e))?;
     if !hub.used(&session, id) {
         return Err("the number of a data stream was used before".to_owned());
     }
@@ -370,3 +409,6 @@ impl Drop for Permit {
         active.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use proto::control::{
-    Code, Control, Delegated, Hello, Open, Opened, Refusal, Settings, VERSION_MAX, VERSION_MIN, Welcome, Work,
-    negotiate,
+    Code, Control, Delegated, Direction, Hello, Open, Opened, Refusal, Settings, VERSION_MAX, VERSION_MIN, Welcome,
+    Work, negotiate,
 };
 use proto::frame::fits;
-use proto::hello::SessionKey;
+use proto::hello::{SessionId, SessionKey};
 use proto::limits::{FRAME_MAX, FRAME_MAX_UNAUTHENTICATED};
-use proto::{RelPath, names};
+use proto::{RelPath, instance, names};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -24,7 +24,7 @@ use crate::accept::{CONTROLS_MAX, Hub, accept_all};
 use crate::link::lasting::{Lasting, Renewal};
 use crate::link::{self, Link, LinkError};
 use crate::net::ahead::Ahead;
-use crate::net::open::connect as connect_tcp;
+use crate::net::open::{connect as connect_tcp, rtt};
 use crate::numa::Placement;
 use crate::redial::Redial;
 use crate::request::{Gone, Limits, Reach, Remote};
@@ -51,6 +51,10 @@ pub struct Connected {
     /// The agent let us in; else Hello is still to be said.
     is_in: bool,
     reached: Reached,
+    /// Connections for its first streams.
+    ahead: Vec<Ahead>,
+    /// Round trip of the connection, if the kernel says it: of its opening, where this end opened it, which nobody's reckoning makes longer.
+    rtt: Option<Duration>,
     remote: Remote,
     settings: Settings,
     timeout: Duration,
@@ -61,8 +65,22 @@ enum Reached {
     Wait { hub: Arc<Hub>, stop: watch::Sender<bool> },
 }
 
+/// What an agent is asked for.
+pub struct Ask {
+    /// Names the user's command.
+    pub job: [u8; 16],
+    /// This end's role.
+    pub direction: Direction,
+    /// What is moved.
+    pub work: Work,
+    /// How.
+    pub settings: Settings,
+}
+
 /// A session that is open at the other end.
 pub struct Session {
+    /// Its number.
+    pub id: SessionId,
     /// The control connection.
     pub link: Link,
     /// What the agent answered.
@@ -85,27 +103,36 @@ pub struct Keep {
     _stop: watch::Sender<bool>,
 }
 
-/// Reaches an agent. Hello goes out with what it is asked for.
+/// Reaches an agent. Hello goes out with what it is asked for. If that is a session, and no list of names for which the agent has to wait,
+/// connections for its streams are made meanwhile (`is_ahead`): over a far path their round trip costs nothing then.
 ///
 /// # Errors
 /// When it cannot be reached or is not the one meant.
-pub async fn reach(remote: &Remote, settings: &Settings, limits: &Limits) -> Result<Connected, SessionError> {
+pub async fn reach(
+    remote: &Remote,
+    settings: &Settings,
+    limits: &Limits,
+    is_ahead: bool,
+) -> Result<Connected, SessionError> {
     if let Some(why) = remote.gone.as_ref().and_then(|gone| gone.borrow().clone()) {
         return Err(LinkError::Gone(why).into());
     }
     match &remote.reach {
         Reach::Connect(addresses) => {
             let (n, tcp) = first_to_answer(remote, addresses, settings, limits).await?;
-            let patience = limits.timeout.min(SHAKE);
-            let stream = tls_client(tcp, remote, patience).await?;
             // The address that answered comes first for streams too, and what it was reached from with it: with an
             // address of another network packets may come back over a dead path.
             let (mut to, mut from, mut marks) = (addresses.clone(), limits.bind.clone(), limits.marks.clone());
             to.rotate_left(n);
             from.rotate_left(n % limits.bind.len().max(1));
             marks.rotate_left(n % limits.marks.len().max(1));
-            let reached = Reached::Dial { to, from, marks, in_order: limits.in_order };
-            Ok(Connected::new(stream, reached, remote, settings, limits))
+            let (rtt, in_order) = (rtt(tcp.as_fd()), limits.in_order);
+            let first = if in_order { &to[..1] } else { &to[..] };
+            let ways = if is_ahead { Way::each(first, &from, &marks) } else { Vec::new() };
+            let ahead = Ahead::dial(&ways, settings, rtt);
+            let stream = tls_client(tcp, remote, limits.timeout.min(SHAKE)).await?;
+            let reached = Reached::Dial { to, from, marks, in_order };
+            Ok(Connected { ahead, rtt, ..Connected::new(stream, reached, remote, settings, limits) })
         }
         Reach::Accept(listener) => {
             let (controls, mut arriving) = mpsc::channel(CONTROLS_MAX);
@@ -240,35 +267,31 @@ impl Connected {
     ) -> Connected {
         let (remote, settings) = (remote.clone(), settings.clone());
         let is_in = matches!(reached, Reached::Wait { .. });
-        Connected { stream, is_in, reached, remote, settings, timeout: limits.timeout }
+        let rtt = rtt(stream.get_ref().0.as_fd());
+        Connected { stream, is_in, reached, ahead: Vec::new(), rtt, remote, settings, timeout: limits.timeout }
     }
 
-    /// Asks for a session, for what the names pick; empty is everything.
+    /// Asks for a session, for what the names pick; empty is everything. Without names, what the session `says` first goes along: it is there
+    /// when the agent is ready for it.
     ///
     /// # Errors
     /// When the agent does not let us in or refuses, or the list of names is too long.
-    pub async fn open(mut self, open: Open, names: &[RelPath]) -> Result<Session, SessionError> {
+    pub async fn open(mut self, ask: Ask, names: &[RelPath], says: Vec<Control>) -> Result<Session, SessionError> {
         // The connection of a relayed copy carries events: it has no streams, and is not gone on with over another one.
-        let lasts = matches!(open.work, Work::Copy { .. } | Work::Memory { .. });
-        // A list of names may take longer than the agent waits for a first word.
-        let mut ahead = match &self.reached {
-            Reached::Dial { to, from, marks, in_order } if lasts && names.is_empty() => {
-                let to = if *in_order { &to[..1] } else { &to[..] };
-                Ahead::dial(&Way::each(to, from, marks), &self.settings, self.rtt())
-            }
-            Reached::Dial { .. } | Reached::Wait { .. } => Vec::new(),
-        };
-        let opened = match self.ask(open, names).await? {
+        let lasts = matches!(ask.work, Work::Copy { .. } | Work::Memory { .. });
+        let id = self.session_id()?;
+        let failed = |e: rustls::Error| SessionError::Fatal(format!("deriving the session's key: {e}"));
+        let key = crate::tls::session_key(&self.stream, &id).map_err(failed)?;
+        self.ahead.iter_mut().for_each(|ahead| ahead.begin(id, &key));
+        let opened = match self.ask(id, ask, names, says.clone()).await? {
             Control::Opened(opened) => opened,
             other => return Err(LinkError::Protocol(format!("unexpected answer {other:?}")).into()),
         };
-        let rtt = self.rtt();
+        let (rtt, mut ahead) = (self.rtt, self.ahead);
         let marks = |s: &Settings| (s.dscp, s.flow_label);
         if marks(&opened.settings) != marks(&self.settings) {
             ahead.clear();
         }
-        let failed = |e: rustls::Error| SessionError::Fatal(format!("deriving the session's key: {e}"));
-        let key = crate::tls::session_key(&self.stream, &opened.session).map_err(failed)?;
         let gone = self.remote.gone.clone();
         let (ways, renewal, keep) = match self.reached {
             Reached::Dial { mut to, from, marks, in_order } => {
@@ -279,11 +302,12 @@ impl Connected {
                     to.retain(|a| seen.insert(*a));
                 }
                 let to = Way::each(&to, &from, &marks);
-                let redial = Redial::new(self.remote, &to, self.settings, opened.session, rtt);
+                let redial = Redial::new(self.remote, &to, self.settings, id, rtt);
                 (Ways::Dial { to, ahead, in_order }, redial.renewal(), None)
             }
             Reached::Wait { hub, stop } => {
-                let (arrivals, door) = hub.door(opened.session, key.clone(), &opened.settings);
+                let door = hub.door(id, key.clone(), &opened.settings);
+                let (arrivals, door) = door.expect("this end has no other session there");
                 let keep = Keep { _door: door, _stop: stop };
                 (Ways::Wait(arrivals.streams), Renewal::Wait(arrivals.controls), Some(keep))
             }
@@ -291,40 +315,58 @@ impl Connected {
         let here = || Placement::of_session(self.stream.get_ref().0.local_addr(), &ways, &[]);
         let placement = lasts.then(here).unwrap_or_default();
         let link = if lasts {
-            let lasting = Lasting { session: opened.session, key: key.clone(), renewal, timeout: self.timeout };
+            let lasting = Lasting { session: id, key: key.clone(), renewal, said: says, timeout: self.timeout };
             Link::lasting(self.stream, lasting, gone)
         } else {
             Link::new(self.stream)
         };
-        Ok(Session { link, opened, key, rtt, ways, placement, keep })
+        Ok(Session { id, link, opened, key, rtt, ways, placement, keep })
     }
 
     /// Asks for a token that another agent can come with. It lasts as long as the link is open.
     ///
     /// # Errors
     /// When the agent does not let us in or refuses, or the list of names is too long.
-    pub async fn delegate(mut self, open: Open, names: &[RelPath]) -> Result<(Link, Delegated), SessionError> {
-        match self.ask(open, names).await? {
+    pub async fn delegate(mut self, ask: Ask, names: &[RelPath]) -> Result<(Link, Delegated), SessionError> {
+        let id = self.session_id()?;
+        match self.ask(id, ask, names, Vec::new()).await? {
             Control::Delegated(delegated) => Ok((Link::new(self.stream), delegated)),
             other => Err(LinkError::Protocol(format!("unexpected answer {other:?}")).into()),
         }
     }
 
-    /// Round trip of the connection, if the kernel says it.
-    fn rtt(&self) -> Option<Duration> {
-        let info = sys::socket::tcp_info(self.stream.get_ref().0.as_fd()).ok()?;
-        Some(Duration::from_micros(info.rtt_us.into()))
+    /// A new number for a session at the accepting end: of an agent, a part of its fingerprint says which one.
+    fn session_id(&self) -> Result<SessionId, SessionError> {
+        let mut random = [0; 16];
+        let filled = sys::random::fill(&mut random);
+        filled.map_err(|error| SessionError::Os { doing: "getting random bytes".to_owned(), error })?;
+        Ok(crate::tls::peer(&self.stream).map_or(random, |print| instance::session_id(&print.0, random)))
     }
 
-    async fn ask(&mut self, open: Open, list: &[RelPath]) -> Result<Control, SessionError> {
+    async fn ask(
+        &mut self,
+        session: SessionId,
+        Ask { job, direction, work, settings }: Ask,
+        list: &[RelPath],
+        says: Vec<Control>,
+    ) -> Result<Control, SessionError> {
+        debug_assert!(list.is_empty() || says.is_empty(), "names come right behind Open");
         let refused = |text| LinkError::Refused(Refusal { code: Code::Path, text });
-        let message = Control::Open(Open { names: names::count(list).map_err(|e| refused(e.to_string()))?, ..open });
+        let names = names::count(list).map_err(|e| refused(e.to_string()))?;
+        let message = Control::Open(Open { job, session, direction, work, settings, names });
         if !fits(&message, FRAME_MAX) {
             let text = "the sources are too many for one copy: name the directory that they are in".to_owned();
             return Err(refused(text).into());
         }
-        let rest = if self.is_in { Some(message) } else { self.greet(message).await? };
-        for message in rest.into_iter().chain(names::pages(list).map(Control::Names)) {
+        let is_short = fits(&message, FRAME_MAX_UNAUTHENTICATED);
+        let mut first = vec![message];
+        first.extend(says);
+        if !self.is_in {
+            // What is long is not said to somebody who may not listen.
+            let along = if is_short { std::mem::take(&mut first) } else { Vec::new() };
+            self.greet(along).await?;
+        }
+        for message in first.into_iter().chain(names::pages(list).map(Control::Names)) {
             let written = tokio::time::timeout(ANSWER, link::write(&mut self.stream, &message));
             written.await.map_err(|_| LinkError::Silent(ANSWER))??;
         }
@@ -335,16 +377,14 @@ impl Connected {
         }
     }
 
-    /// Says hello, with what is asked for right behind it, and waits to be let in. Gives back what is asked for if it is too
-    /// long to be said to somebody who may not listen.
-    async fn greet(&mut self, open: Control) -> Result<Option<Control>, SessionError> {
+    /// Says hello, with what is asked for right behind it, and waits to be let in.
+    async fn greet(&mut self, along: Vec<Control>) -> Result<(), SessionError> {
         let patience = self.timeout.min(SHAKE);
-        let hello = hello(&self.remote, false);
-        let (first, rest) =
-            if fits(&open, FRAME_MAX_UNAUTHENTICATED) { (vec![hello, open], None) } else { (vec![hello], Some(open)) };
+        let mut first = vec![hello(&self.remote, false)];
+        first.extend(along);
         link::write_all(&mut self.stream, &first).await?;
         welcome(&mut self.stream, &self.remote, patience).await?;
         self.is_in = true;
-        Ok(rest)
+        Ok(())
     }
 }

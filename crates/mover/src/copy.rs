@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use proto::RelPath;
-use proto::control::{Code, Direction, Open, Refusal, Settings, Work};
+use proto::control::{Code, Control, Direction, Refusal, Settings, Work};
 use tokio::sync::{mpsc, watch};
 
-use crate::connect::{Session, reach};
+use crate::connect::{Ask, Session, reach};
 use crate::control::retry::{Limits, Next, Retry};
 use crate::ends::{Sources, driven_sources, driven_target};
 use crate::event::{Event, Started, Summary};
@@ -195,7 +195,13 @@ async fn push(
     };
     let work =
         Work::Copy { paths: to.to_vec(), options: request.options.clone(), single, source_key, reorder_chunks: None };
-    let session = match begin(request, remote, (Direction::Push, work, &[]), driver).await {
+    let mut from = from;
+    if driver.programs.is_ready()
+        && let Err(error) = from.begin(&request.options)
+    {
+        return (Err(error), None);
+    }
+    let session = match begin(request, remote, (Direction::Push, work, &[]), Some(&mut from), driver).await {
         Ok(session) => session,
         Err(error) => return (Err(error), None),
     };
@@ -218,7 +224,7 @@ fn sources(request: &CopyRequest, job: [u8; 16]) -> Result<(source::From, bool, 
             let refused = |why| SessionError::Link(LinkError::Refused(why));
             let sources = driven_sources(&request.source, request.names.clone()).map_err(refused)?;
             let Sources { root, specs, single, key } = sources;
-            Ok((source::From::Tree { root, specs }, single, key))
+            Ok((source::From::Tree { root, specs, early: None }, single, key))
         }
         // What went through a pipe cannot be had again, so no other command continues it.
         _ => {
@@ -246,7 +252,7 @@ async fn begin_pull(
         source_key: [0; 16],
         reorder_chunks,
     };
-    begin(request, remote, (Direction::Pull, work, &request.names), driver).await
+    begin(request, remote, (Direction::Pull, work, &request.names), None, driver).await
 }
 
 async fn pull_to_pipe(
@@ -315,14 +321,18 @@ async fn begin(
     request: &CopyRequest,
     remote: &Remote,
     (direction, work, names): (Direction, Work, &[RelPath]),
+    from: Option<&mut source::From>,
     driver: &Driver,
 ) -> Result<Session, SessionError> {
     let is_piped = matches!(request.source, Place::Pipe) || matches!(request.destination, Place::Pipe);
     let settings = bounded(&request.settings, &request.limits, is_piped);
     let open = async {
-        let connected = reach(remote, &settings, &request.limits).await?;
-        let open = Open { job: driver.job, direction, work, settings: settings.clone(), names: 0 };
-        connected.open(open, names).await
+        let connected = reach(remote, &settings, &request.limits, names.is_empty()).await?;
+        // What was scanned while the connection was made.
+        let says = from.map(source::From::announce).unwrap_or_default();
+        let says = says.into_iter().map(Control::Source).collect();
+        let ask = Ask { job: driver.job, direction, work, settings: settings.clone() };
+        connected.open(ask, names, says).await
     };
     let mut stop = driver.stop.clone();
     tokio::select! {
@@ -347,13 +357,13 @@ pub(crate) fn context(
     (events, steer): (&mpsc::Sender<Event>, Option<Steering>),
     driver: &Driver,
 ) -> (Context, Option<crate::connect::Keep>) {
-    let Session { link, opened, key, rtt, ways, placement, keep } = session;
-    let name: String = opened.session.iter().map(|b| format!("{b:02x}")).collect();
+    let Session { id, link, opened, key, rtt, ways, placement, keep } = session;
+    let name: String = id.iter().map(|b| format!("{b:02x}")).collect();
     let started =
         Started { session: name, protection: opened.settings.protection, congestion: None, congestion_reason: None };
     let context = Context {
         link,
-        session: opened.session,
+        session: id,
         key,
         streams_max: opened.settings.streams_max,
         auto_streams: wished.streams_max == 0,

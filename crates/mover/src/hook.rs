@@ -337,6 +337,13 @@ impl Programs {
         self.owed.lock().expect("no panic under the lock").take(path)
     }
 
+    /// True if nothing is to be run before the dataset may be read or written.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        // A session that goes on with what an earlier one of the same command began has nothing to run before it.
+        self.begun().is_some() || self.hooks.of(Moment::BeforeDataset).is_none()
+    }
+
     /// The dataset may be read or written: what is to be run before it has said so.
     pub fn begin(&self, site: Site) {
         *self.begun.lock().expect("no panic under the lock") = Some(site);

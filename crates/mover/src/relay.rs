@@ -10,10 +10,10 @@ pub mod wire;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use proto::control::{Bye, Code, Control, Direction, Open, Peer, Refusal, Relay, Settings, Work};
+use proto::control::{Bye, Code, Control, Direction, Peer, Refusal, Relay, Settings, Work};
 use tokio::sync::mpsc;
 
-use crate::connect::reach;
+use crate::connect::{Ask, reach};
 use crate::control::retry::{Limits, Next, Retry};
 use crate::copy::{Early, random};
 use crate::event::{Event, Summary};
@@ -174,9 +174,10 @@ impl Steered<'_> {
             every_file: self.request.every_file,
             peer,
         };
-        let open = self.open(self.direction, Work::Relay(relay));
-        let session =
-            async { reach(driving.remote, &self.settings, limits).await?.open(open, &self.request.names).await };
+        let ask = self.asks(self.direction, Work::Relay(relay));
+        let session = async {
+            reach(driving.remote, &self.settings, limits, false).await?.open(ask, &self.request.names, Vec::new()).await
+        };
         let told = match session.await {
             Ok(session) => self.listen(session.link, &mut delegation).await,
             Err(error) => Err(error),
@@ -185,8 +186,8 @@ impl Steered<'_> {
         told.map_err(|error| of(driving.remote, error))
     }
 
-    fn open(&self, direction: Direction, work: Work) -> Open {
-        Open { job: self.job, direction, work, settings: self.settings.clone(), names: 0 }
+    fn asks(&self, direction: Direction, work: Work) -> Ask {
+        Ask { job: self.job, direction, work, settings: self.settings.clone() }
     }
 
     /// Asks the agent that will be connected to for a token, and notes who it is.
@@ -202,9 +203,9 @@ impl Steered<'_> {
         // Only what is read is picked from by names; what is written is all that the source sends.
         let names = if self.direction == Direction::Pull { self.request.names.as_slice() } else { &[] };
         let work = Work::Delegate { paths: end.paths.to_vec(), options: self.request.options.clone() };
-        let open = self.open(self.direction, work);
-        let connected = reach(&remote, &self.settings, &self.request.limits).await?;
-        let (link, delegated) = connected.delegate(open, names).await?;
+        let ask = self.asks(self.direction, work);
+        let connected = reach(&remote, &self.settings, &self.request.limits, false).await?;
+        let (link, delegated) = connected.delegate(ask, names).await?;
         let fingerprint = seen.lock().expect("nobody panics with it").take();
         let fingerprint =
             fingerprint.ok_or_else(|| SessionError::Fatal("the agent showed no certificate".to_owned()))?;

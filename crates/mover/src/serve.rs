@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 use proto::control::{
     Code, Control, CopyOptions, Direction, Opened, Refusal, Settings, VERSION_MAX, Welcome, Work, negotiate,
 };
-use proto::instance;
 use proto::limits::{CHUNK_SIZE_MAX, CHUNK_SIZE_MIN, CONGESTION_CHARS_MAX};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
@@ -36,7 +35,7 @@ use crate::link::lasting::{Lasting, Renewal};
 use crate::link::{self, Link, LinkError};
 use crate::numa::Placement;
 use crate::redial::Redial;
-use crate::request::{Fingerprint, Reach, Remote};
+use crate::request::{Reach, Remote};
 use crate::server::{Grant, Listener, ServeOptions};
 use crate::session::streams::Ways;
 use crate::session::{Context, SessionError, destination, memory, source};
@@ -59,8 +58,6 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// The accepting end's state.
 struct Server {
     options: ServeOptions,
-    /// Of the certificate, if it shows one: session numbers end with a part of it.
-    fingerprint: Option<Fingerprint>,
     hub: Arc<Hub>,
     sessions: tokio::sync::Semaphore,
     memory_left: Mutex<u64>,
@@ -117,8 +114,7 @@ pub async fn serve(listener: Listener, options: ServeOptions, stop: watch::Recei
     let bounds = options.bounds;
     let hub = Hub::new(bounds.handshakes, bounds.streams, options.counters.clone());
     let (controls, mut arriving) = mpsc::channel(CONTROLS_MAX);
-    let fingerprint = Fingerprint::of(&listener.identity.certificate);
-    let server = Arc::new(Server::new(options, Some(fingerprint), hub.clone(), bounds.sessions, stop.clone()));
+    let server = Arc::new(Server::new(options, hub.clone(), bounds.sessions, stop.clone()));
     let accepting = tokio::spawn({
         let stop = stop.clone();
         async move { accept_all(&listener, hub, controls, stop).await }
@@ -135,15 +131,8 @@ pub async fn serve(listener: Listener, options: ServeOptions, stop: watch::Recei
 }
 
 impl Server {
-    fn new(
-        options: ServeOptions,
-        fingerprint: Option<Fingerprint>,
-        hub: Arc<Hub>,
-        sessions: usize,
-        stop: watch::Receiver<bool>,
-    ) -> Server {
+    fn new(options: ServeOptions, hub: Arc<Hub>, sessions: usize, stop: watch::Receiver<bool>) -> Server {
         Server {
-            fingerprint,
             hub,
             sessions: tokio::sync::Semaphore::new(sessions),
             memory_left: Mutex::new(options.bounds.memory_bytes),
@@ -278,16 +267,13 @@ impl Server {
         dial: Option<Back>,
     ) -> Result<Prepared, Refusal> {
         let failed = |text: String| Refusal { code: Code::Failed, text };
-        let mut random = [0; 16];
-        sys::random::fill(&mut random).map_err(|e| failed(e.to_string()))?;
-        let session = self.fingerprint.map_or(random, |print| instance::session_id(&print.0, random));
+        let session = open.session;
         let key = crate::tls::session_key(stream, &session).map_err(|e| failed(e.to_string()))?;
         let rate_max_bps = lesser(self.options.bounds.rate_bps, grant.rate_bps());
         let mut settings = self.within(open.settings)?;
         settings.chunk_size = settings.chunk_size.min(chunk_max(memory_bytes));
         let settings = Settings { rate_bps: lesser(settings.rate_bps, rate_max_bps), ..settings };
         let mut opened = Opened {
-            session,
             settings: settings.clone(),
             single: false,
             source_key: [0; 16],
@@ -335,13 +321,18 @@ impl Server {
         let (ways, renewal, door) = match dial {
             Some(Back { remote, to }) => {
                 let plain = crate::net::open::plain_settings();
+                let rtt = crate::net::open::rtt(stream.get_ref().0.as_fd());
                 // It was not connected from one of these either.
-                let redial = Redial::new(remote, &Way::each(&to, &[], &[]), plain, session, rtt(stream));
+                let redial = Redial::new(remote, &Way::each(&to, &[], &[]), plain, session, rtt);
                 let to = Way::each(&to, &self.options.limits.bind, &[]);
                 (Ways::Dial { to, ahead: Vec::new(), in_order: false }, redial.renewal(), None)
             }
             None => {
-                let (arrivals, door) = self.hub.door(session, key.clone(), &settings);
+                let door = self.hub.door(session, key.clone(), &settings);
+                let (arrivals, door) = door.ok_or_else(|| {
+                    let text = "another session has the number that was asked for".to_owned();
+                    Refusal { code: Code::Protocol, text }
+                })?;
                 (Ways::Wait(arrivals.streams), Renewal::Wait(arrivals.controls), Some(door))
             }
         };
@@ -433,18 +424,11 @@ pub async fn serve_connect(
     let grant = options.policy.admit(&remote.token, from).map_err(SessionError::Abandoned)?;
     let bounds = options.bounds;
     let hub = Hub::new(bounds.handshakes, bounds.streams, options.counters.clone());
-    // It shows no certificate.
-    let server = Server::new(options, None, hub, 1, stop);
+    let server = Server::new(options, hub, 1, stop);
     let mut to = addresses;
     to.swap(0, n);
     server.session(stream, asked, grant, Some(Back { remote, to })).await;
     Ok(())
-}
-
-/// Round trip of a connection, if the kernel says it.
-fn rtt(stream: &TlsStream<TcpStream>) -> Option<Duration> {
-    let info = sys::socket::tcp_info(stream.get_ref().0.as_fd()).ok()?;
-    Some(Duration::from_micros(info.rtt_us.into()))
 }
 
 fn busy(text: &str) -> Refusal {
@@ -535,12 +519,13 @@ impl Prepared {
     async fn run(self, stream: TlsStream<TcpStream>) {
         let mut context = self.context;
         let (session, key, timeout) = (context.session, context.key.clone(), context.limits.timeout);
-        context.link = Link::lasting(stream, Lasting { session, key, renewal: self.renewal, timeout }, None);
+        let lasting = Lasting { session, key, renewal: self.renewal, said: Vec::new(), timeout };
+        context.link = Link::lasting(stream, lasting, None);
         let counters = context.counters.clone();
         let (result, end) = match self.work {
             Ready::Source { sources, options, reorder_chunks } => {
                 let Sources { root, specs, .. } = sources;
-                let from = source::From::Tree { root, specs };
+                let from = source::From::Tree { root, specs, early: None };
                 let setup = source::Setup { context, from, options, reorder_chunks, every_file: false };
                 let (result, end) = source::run(setup).await;
                 counters.bytes_out.fetch_add(end.outlook.bytes, Ordering::Relaxed);

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use proto::control::{Direction, Open, Settings, Work};
+use proto::control::{Direction, Settings, Work};
 use tokio::sync::{mpsc, watch};
 
-use crate::connect::reach;
+use crate::connect::{Ask, reach};
 use crate::copy::{Driver, bounded, context, move_error};
 use crate::event::{Event, Summary, SweepStep};
 use crate::hook::Programs;
@@ -133,9 +133,9 @@ async fn one_way(
     }
     let open = async {
         let settings = bounded(&request.settings, &request.limits, false);
-        let connected = reach(&request.remote, &settings, &request.limits).await?;
+        let connected = reach(&request.remote, &settings, &request.limits, true).await?;
         let work = Work::Memory { duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX) };
-        connected.open(Open { job, direction, work, settings, names: 0 }, &[]).await
+        connected.open(Ask { job, direction, work, settings }, &[], Vec::new()).await
     };
     let session = match open.await {
         Ok(session) => session,

@@ -153,6 +153,8 @@ pub enum Direction {
 pub struct Open {
     /// Names the user's command: a reconnect carries the same, and ends what is left of the session before.
     pub job: [u8; 16],
+    /// The session that is asked for; [`Work::Relay`] and [`Work::Delegate`] open none.
+    pub session: SessionId,
     /// Driver's role.
     pub direction: Direction,
     /// What is moved.
@@ -307,8 +309,6 @@ pub struct CopyOptions {
 /// Answer to [`Open`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Opened {
-    /// The session.
-    pub session: SessionId,
     /// What is in force: the driver's wish within the agent's limits.
     pub settings: Settings,
     /// Pull only: the source is one thing that is no directory.

@@ -45,10 +45,19 @@ pub fn encode<M: Serialize>(message: &M, out: &mut Vec<u8>) {
     out[at..at + PREFIX].copy_from_slice(&len.to_le_bytes());
 }
 
+/// Bytes of the frame of a message, or of a part of one.
+///
+/// # Panics
+/// If it does not serialise: what this crate sends does.
+#[must_use]
+pub fn frame_len<M: Serialize>(message: &M) -> usize {
+    PREFIX + postcard::experimental::serialized_size(message).expect("messages of this crate serialise")
+}
+
 /// True if the frame of a message has a body of at most `max` bytes: for those whose length a user decides.
 #[must_use]
 pub fn fits<M: Serialize>(message: &M, max: usize) -> bool {
-    postcard::experimental::serialized_size(message).is_ok_and(|bytes| bytes <= max)
+    frame_len(message) <= PREFIX + max
 }
 
 /// Length of the body announced by a prefix.

@@ -49,7 +49,7 @@ pub fn server_name(fingerprint: &[u8; 32]) -> String {
     format!("{hex}.{NAME_END}")
 }
 
-/// The number of a session that an agent with this fingerprint makes: of `random`, which must be, all but the last [`TAG`] bytes.
+/// The number of a session at an agent with this fingerprint: of `random`, which must be, all but the last [`TAG`] bytes.
 #[must_use]
 pub fn session_id(fingerprint: &[u8; 32], random: SessionId) -> SessionId {
     let mut id = random;

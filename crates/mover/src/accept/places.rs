@@ -47,7 +47,7 @@ impl Places {
     }
 
     #[cfg(test)]
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.taken.lock().unwrap().places.len()
     }
 }

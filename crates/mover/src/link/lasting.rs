@@ -72,6 +72,8 @@ pub(crate) struct Lasting {
     pub(crate) session: SessionId,
     pub(crate) key: SessionKey,
     pub(crate) renewal: Renewal,
+    /// What was written on the connection already.
+    pub(crate) said: Vec<Control>,
     /// How long nothing may be heard before the link is lost.
     pub(crate) timeout: Duration,
 }
@@ -127,10 +129,10 @@ impl Keeper {
         inbox: mpsc::Sender<Result<Control, LinkError>>,
         prefer: watch::Receiver<Option<Way>>,
     ) -> (Keeper, Pulse) {
-        let Lasting { session, key, renewal, timeout } = lasting;
+        let Lasting { session, key, renewal, said, timeout } = lasting;
         let now = Instant::now();
         let pulse = Pulse::new(now);
-        let keeper = Keeper {
+        let mut keeper = Keeper {
             session,
             key,
             renewal,
@@ -152,6 +154,10 @@ impl Keeper {
             closing: false,
             pulse: pulse.clone(),
         };
+        for message in &said {
+            keeper.push(message);
+            keeper.send.poll_frame();
+        }
         (keeper, pulse)
     }
 

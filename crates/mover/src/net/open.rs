@@ -88,8 +88,7 @@ pub async fn connect(way: Way, settings: &Settings, stream: u16) -> Result<tokio
     }
 }
 
-/// Opens a stream as the connecting end, over the connection that was made ahead for it if that is still of use: the other
-/// end closes one on which nothing was said for long.
+/// Opens a stream as the connecting end: the one that was opened ahead for it, if that has come to something.
 ///
 /// # Errors
 /// When the other end cannot be reached, refuses, or does not hold the key.
@@ -101,21 +100,16 @@ pub async fn dial(
     id: u16,
     ahead: Option<Ahead>,
 ) -> Result<Opened, OpenError> {
-    let made = match ahead {
-        Some(ahead) => ahead.connected().await,
-        None => None,
-    };
-    if let Some(stream) = made {
-        match shake(stream, way.to, session, key.clone(), id).await {
-            Err(OpenError::Io(error)) => tracing::debug!(%error, "a connection that was made ahead is of no use"),
-            opened => return opened,
-        }
+    if let Some(ahead) = ahead
+        && let Some(opened) = ahead.opened().await
+    {
+        return Ok(opened);
     }
     shake(connect(way, settings, id).await?, way.to, session, key, id).await
 }
 
 /// The three messages, from the connecting end.
-async fn shake(
+pub(super) async fn shake(
     mut stream: tokio::net::TcpStream,
     to: SocketAddr,
     session: SessionId,
@@ -178,10 +172,15 @@ pub fn plain_settings() -> Settings {
     }
 }
 
+/// Round trip of a connection, if the kernel says it.
+#[must_use]
+pub fn rtt(fd: BorrowedFd<'_>) -> Option<Duration> {
+    Some(Duration::from_micros(sys::socket::tcp_info(fd).ok()?.rtt_us.into()))
+}
+
 /// Has the kernel try again each second while nothing is acknowledged, or every four round trips on a very long path.
 pub fn try_again_soon(fd: BorrowedFd<'_>) {
-    let rtt = sys::socket::tcp_info(fd).map_or(0, |info| u64::from(info.rtt_us));
-    if let Err(error) = sys::socket::set_rto_max(fd, TRY_AGAIN.max(Duration::from_micros(4 * rtt))) {
+    if let Err(error) = sys::socket::set_rto_max(fd, TRY_AGAIN.max(4 * rtt(fd).unwrap_or_default())) {
         tracing::debug!(%error, "the longest time between two attempts is the kernel's");
     }
 }
@@ -189,8 +188,7 @@ pub fn try_again_soon(fd: BorrowedFd<'_>) {
 /// Lets the other end send more at the begin, if the path is far. Only receiving ends have use for it, and a sending end loses
 /// nothing: it is a bound, not memory.
 fn widen(fd: BorrowedFd<'_>) {
-    let rtt = sys::socket::tcp_info(fd).ok().map(|info| Duration::from_micros(info.rtt_us.into()));
-    if is_far(rtt)
+    if is_far(rtt(fd))
         && let Err(error) = sys::socket::widen_receive_window(fd, FIRST_WINDOW)
     {
         tracing::debug!(%error, "the receive window is what the kernel begins with");

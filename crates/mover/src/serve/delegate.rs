@@ -256,7 +256,7 @@ mod tests {
             counters: Arc::default(),
             addresses: Vec::new(),
         };
-        Server::new(options, None, Hub::new(2, 2, Arc::default()), 2, watch::channel(false).1)
+        Server::new(options, Hub::new(2, 2, Arc::default()), 2, watch::channel(false).1)
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
 
     fn with_names(direction: Direction, work: Work, names: &[&str]) -> Asked {
         let settings = Settings { streams_max: 4, ..crate::net::open::plain_settings() };
-        let open = Open { job: [1; 16], direction, work, settings, names: names.len() as u32 };
+        let open = Open { job: [1; 16], session: [2; 16], direction, work, settings, names: names.len() as u32 };
         let list = names.iter().map(|name| RelPath::new(*name).expect("a path")).collect();
         let memory = Arc::new(Semaphore::new(1)).try_acquire_many_owned(0).expect("nothing is taken");
         Asked { open, names: Names { list, memory } }

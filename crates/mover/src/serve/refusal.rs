@@ -10,8 +10,8 @@ use crate::link::{self, LinkError};
 
 /// How long a driver may take to hear why it is refused, and to close its end.
 const LINGER: Duration = Duration::from_secs(2);
-/// Bytes of it that are read meanwhile: an Open that came behind Hello, twice.
-const LINGER_BYTES: usize = 2 * FRAME_MAX_UNAUTHENTICATED;
+/// Bytes of it that are read meanwhile: Hello, Open and what a source announces with it.
+const LINGER_BYTES: usize = 3 * FRAME_MAX_UNAUTHENTICATED;
 
 /// Says why, and closes once that was heard, or after [`LINGER`].
 pub(super) async fn refuse(stream: impl AsyncRead + AsyncWrite + Unpin, why: Refusal) {

@@ -69,12 +69,7 @@ impl Server {
             Ok(driven) => driven,
             Err(why) => return refuse(stream, why).await,
         };
-        let mut session = [0; 16];
-        if let Err(error) = sys::random::fill(&mut session) {
-            return refuse(stream, Refusal { code: Code::Failed, text: error.to_string() }).await;
-        }
         let opened = Opened {
-            session,
             settings: driven.request.settings.clone(),
             single: false,
             source_key: [0; 16],

@@ -78,8 +78,7 @@ impl SessionHooks {
             waited_for: 0,
             programs,
         };
-        // A session that goes on with what an earlier one of the same command began has nothing to run before it.
-        if all.programs.begun().is_some() || all.programs.hooks.of(Moment::BeforeDataset).is_none() {
+        if all.programs.is_ready() {
             all.open();
         } else {
             all.dataset(Moment::BeforeDataset, Occasion::default(), TIME_MAX);

@@ -5,7 +5,6 @@ mod hooks;
 mod scan;
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -18,7 +17,8 @@ use sys::file::Dir;
 use tokio::sync::mpsc;
 
 use self::endings::Endings;
-use self::scan::ToScan;
+pub use self::scan::From;
+use self::scan::{Early, ToScan, scan_options};
 use super::hooks::SessionHooks;
 use super::lanes::Lanes;
 use super::sending::Sending;
@@ -26,7 +26,6 @@ use super::tally::{Tally, per_second};
 use super::{CLOSE, Context, DRAIN, NEWS_MAX, SECOND, SessionError, Steering, Wire, steered, stopped};
 use crate::digest::DigestValue;
 use crate::event::{Event, Progress};
-use crate::filter::Filter;
 use crate::frame::{Frame, Pool, frames};
 use crate::io::busy::DiskBusy;
 use crate::io::read::{self, Loaded, ReadEvent, Running, SourceFile, Task};
@@ -34,7 +33,7 @@ use crate::link::LinkError;
 use crate::net::NetEvent;
 use crate::report::Outlook;
 use crate::request::Steer;
-use crate::scan::{ScanEvent, ScanOptions, SourceSpec};
+use crate::scan::ScanEvent;
 
 /// Files of up to this many bytes travel whole, in batches. Both ends derive it from the chunk's size.
 #[must_use]
@@ -59,19 +58,6 @@ pub struct Setup {
     pub every_file: bool,
 }
 
-/// What is copied.
-pub enum From {
-    /// Files and directories.
-    Tree {
-        /// The directory that all sources lie beneath.
-        root: Dir,
-        /// The sources.
-        specs: Vec<SourceSpec>,
-    },
-    /// What comes out of a pipe, as one file.
-    Input(OwnedFd),
-}
-
 /// What came of a session, for the summary.
 pub struct End {
     /// Files and bytes.
@@ -85,9 +71,9 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
     let Setup { mut context, from, options, reorder_chunks, every_file } = setup;
     let (news, news_inbox) = mpsc::channel(NEWS_MAX);
     let end = End { tally: Tally::default(), outlook: Outlook::new(&mut context) };
-    let filter = match Filter::new(&options.filters) {
-        Ok(filter) => filter,
-        Err(error) => return (Err(SessionError::Fatal(error.to_string())), end),
+    let scan = match scan_options(&options) {
+        Ok(scan) => scan,
+        Err(error) => return (Err(error), end),
     };
     let chunk_size = context.settings.chunk_size;
     // What an input keeps beside the frames.
@@ -97,10 +83,10 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         Ok(pool) => pool,
         Err(error) => return (Err(SessionError::Os { doing: "getting memory for buffers".to_owned(), error }), end),
     };
-    let (root, specs, input) = match from {
-        From::Tree { root, specs } => (root, specs, None),
+    let (root, specs, early, input) = match from {
+        From::Tree { root, specs, early } => (root, specs, early, None),
         From::Input(input) => match Dir::open("/") {
-            Ok(root) => (root, Vec::new(), Some(input)),
+            Ok(root) => (root, Vec::new(), None, Some(input)),
             Err(error) => return (Err(SessionError::Os { doing: "opening /".to_owned(), error }), end),
         },
     };
@@ -123,7 +109,6 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         busy: DiskBusy::default(),
         stop: stop.clone(),
     };
-    let scan = ScanOptions { preserve_all: options.preserve_all, filter, ..ScanOptions::default() };
     let (started, to_scan) = match input {
         None => (Lanes::start(shared), ToScan::Tree(specs, scan)),
         Some(input) => (Lanes::of_input(shared, input), ToScan::Input),
@@ -143,7 +128,6 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         readers,
         scanned: None,
         to_scan: Some(to_scan),
-        scan_pending: None,
         news: news_inbox,
         files: HashMap::new(),
         dirs: HashMap::new(),
@@ -164,7 +148,10 @@ pub async fn run(setup: Setup) -> (Result<(), SessionError>, End) {
         top,
         preserve_all: options.preserve_all,
     };
-    session.begin_scan();
+    match early {
+        Some(early) => session.go_on(*early).await,
+        None => session.begin_scan(),
+    }
     let result = session.run().await;
     session.shutdown(&result).await;
     stop.store(true, Ordering::Relaxed);
@@ -188,7 +175,6 @@ struct Session {
     scanned: Option<mpsc::Receiver<ScanEvent>>,
     /// What is scanned, until the scan begins.
     to_scan: Option<ToScan>,
-    scan_pending: Option<ScanEvent>,
     news: mpsc::Receiver<(u8, ReadEvent)>,
     files: HashMap<u64, Arc<SourceFile>>,
     /// Directories that are announced and not listed.
@@ -240,7 +226,6 @@ impl Session {
             let scan_room = self.late_digests < LATE_MAX
                 && self.machine.has_room()
                 && self.hooks.has_room()
-                && self.scan_pending.is_none()
                 && self.draining.is_none();
             tokio::select! {
                 message = self.wire.link.recv() => self.hear(message?).await?,
@@ -277,21 +262,7 @@ impl Session {
             let Ok(event) = self.sending.events.try_recv() else { break };
             self.network(event);
         }
-        for _ in 0..scan::SCANNED_MAX {
-            let room = self.machine.has_room() && self.hooks.has_room();
-            if !room || self.late_digests >= LATE_MAX || self.draining.is_some() {
-                break;
-            }
-            let Some(scanned) = &mut self.scanned else { break };
-            match scanned.try_recv() {
-                Ok(event) => self.scan(Some(event)).await,
-                Err(mpsc::error::TryRecvError::Empty) => {
-                    self.machine.flush();
-                    break;
-                }
-                Err(mpsc::error::TryRecvError::Disconnected) => self.scan(None).await,
-            }
-        }
+        let more = self.take_scanned().await;
         while self.wire.link.has_room() {
             let Some(message) = self.machine.poll_message() else { break };
             self.wire.link.send(Control::Source(message)).await;
@@ -300,7 +271,31 @@ impl Session {
         while let Some(finished) = self.machine.poll_finished() {
             self.finished(finished).await;
         }
+        if more {
+            // Streams are being opened, and the link writes, on the same thread.
+            tokio::task::yield_now().await;
+        }
         Ok(())
+    }
+
+    /// Announces some of what the scan has found; whether there may be more.
+    async fn take_scanned(&mut self) -> bool {
+        for _ in 0..scan::SCANNED_AT_ONCE {
+            let room = self.machine.has_room() && self.hooks.has_room();
+            if !room || self.late_digests >= LATE_MAX || self.draining.is_some() {
+                return false;
+            }
+            let Some(scanned) = &mut self.scanned else { return false };
+            match scanned.try_recv() {
+                Ok(event) => self.scan(Some(event)).await,
+                Err(mpsc::error::TryRecvError::Empty) => {
+                    self.machine.flush();
+                    return false;
+                }
+                Err(mpsc::error::TryRecvError::Disconnected) => self.scan(None).await,
+            }
+        }
+        true
     }
 
     /// Gives readers work while there is room for it.
@@ -334,6 +329,23 @@ impl Session {
                 Some(Task::Batch { parcel, items, after })
             }
             Job::Compare { index, digest } => Some(Task::Compare { file: self.files.get(&index)?.clone(), digest }),
+        }
+    }
+
+    /// Goes on with a scan, what was found first having been announced.
+    async fn go_on(&mut self, early: Early) {
+        let Early { scanned, found, messages, next } = early;
+        self.to_scan = None;
+        self.scanned = Some(scanned);
+        for event in found {
+            self.scan(Some(event)).await;
+        }
+        self.machine.flush();
+        for _ in 0..messages {
+            self.machine.poll_message().expect("it announces the same again");
+        }
+        if next.is_some() {
+            self.scan(next).await;
         }
     }
 

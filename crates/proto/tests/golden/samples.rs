@@ -26,7 +26,14 @@ fn session() -> Vec<(&'static str, Control)> {
     let begun = Begun { parcel: 300, file: 2, offset: 5 << 20 };
     let names = vec![path("a/b"), path("c")];
     let open = |direction, work| {
-        Control::Open(Open { job: [0xa1; 16], direction, work, settings: settings(), names: names.len() as u32 })
+        Control::Open(Open {
+            job: [0xa1; 16],
+            session: [0xc3; 16],
+            direction,
+            work,
+            settings: settings(),
+            names: names.len() as u32,
+        })
     };
     vec![
         ("Hello", Control::Hello(hello)),
@@ -125,7 +132,6 @@ fn settings() -> Settings {
 
 fn opened() -> Opened {
     Opened {
-        session: [0xc3; 16],
         settings: settings(),
         single: true,
         source_key: [0xd4; 16],

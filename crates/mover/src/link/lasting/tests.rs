@@ -65,6 +65,11 @@ impl Net {
 
 /// A link between two hosts: the connecting end, the accepting end.
 fn link(forgotten: bool) -> (Arc<Net>, Link, Link) {
+    link_after(forgotten, Vec::new())
+}
+
+/// The same; the connecting end has said something already, which is on the way.
+fn link_after(forgotten: bool, said: Vec<Control>) -> (Arc<Net>, Link, Link) {
     let (arrivals, inbox) = mpsc::channel(4);
     let net = Arc::new(Net {
         made: AtomicU32::new(0),
@@ -87,9 +92,9 @@ fn link(forgotten: bool) -> (Arc<Net>, Link, Link) {
             })
         }
     });
-    let lasting = |renewal| Lasting { session: SESSION, key: KEY, renewal, timeout: TIMEOUT };
-    let near = Link::lasting(near, lasting(Renewal::Dial(dial)), None);
-    let far = Link::lasting(far, lasting(Renewal::Wait(inbox)), None);
+    let lasting = |renewal, said| Lasting { session: SESSION, key: KEY, renewal, said, timeout: TIMEOUT };
+    let near = Link::lasting(near, lasting(Renewal::Dial(dial), said), None);
+    let far = Link::lasting(far, lasting(Renewal::Wait(inbox), Vec::new()), None);
     (net, near, far)
 }
 
@@ -216,12 +221,26 @@ fn last_words_survive_a_cut() {
 }
 
 #[test]
+fn what_was_said_before_the_link_is_said_again_if_it_was_lost() {
+    run(async {
+        // It never arrived: nothing wrote it.
+        let (net, near, mut far) = link_after(false, vec![Control::Ping(1), Control::Ping(2)]);
+        near.send(Control::Ping(3)).await;
+        net.cut();
+        for n in 1..=3 {
+            assert_eq!(far.recv().await.expect("the link lasts"), Control::Ping(n));
+        }
+    });
+}
+
+#[test]
 fn a_breach_ends_the_link() {
     run(async {
         for breach in [Control::Received(1), Control::Received(u64::MAX)] {
             let (_arrivals, inbox) = mpsc::channel(1);
             let (near, mut peer) = duplex(PIPE);
-            let lasting = Lasting { session: SESSION, key: KEY, renewal: Renewal::Wait(inbox), timeout: TIMEOUT };
+            let renewal = Renewal::Wait(inbox);
+            let lasting = Lasting { session: SESSION, key: KEY, renewal, said: Vec::new(), timeout: TIMEOUT };
             let mut link = Link::lasting(near, lasting, None);
             write(&mut peer, &breach).await.expect("it is open");
             assert!(matches!(link.recv().await, Err(LinkError::Protocol(_))), "{breach:?}");

@@ -141,7 +141,7 @@ impl Hub {
     }
 
     /// Waits until a session is open.
-    async fn is_open(&self, session: &SessionId) {
+    async fn until_open(&self, session: &SessionId) {
         loop {
             let mut opened = std::pin::pin!(self.opened.notified());
             // A door that is opened between the look and the wait is noticed, too.
@@ -350,7 +350,7 @@ async fn data_stream(mut stream: TcpStream, hub: &Arc<Hub>) -> Result<(), String
     let is_awaited = async {
         tokio::select! {
             biased;
-            () = hub.is_open(&said.session) => Ok(true),
+            () = hub.until_open(&said.session) => Ok(true),
             () = tokio::time::sleep(EARLY) => Ok(true),
             more = stream.peek(&mut more) => match more {
                 // It is not needed: the session was refused, say.

@@ -234,6 +234,16 @@ fn what_was_said_before_the_link_is_said_again_if_it_was_lost() {
 }
 
 #[test]
+fn what_was_said_before_the_link_is_not_said_again_over_the_same_connection() {
+    run(async {
+        let (_net, near, mut far) = link_after(false, vec![Control::Ping(1), Control::Ping(2)]);
+        near.send(Control::Ping(3)).await;
+        // What wrote the others is not here.
+        assert_eq!(far.recv().await.expect("it was sent"), Control::Ping(3));
+    });
+}
+
+#[test]
 fn a_breach_ends_the_link() {
     run(async {
         for breach in [Control::Received(1), Control::Received(u64::MAX)] {

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Nearer than this a loss is made up for so quickly that it does not matter.
-const FAR_RTT: Duration = Duration::from_millis(5);
+const MATTERS_RTT: Duration = Duration::from_millis(5);
 /// A round trip that is longer than the least one by no more than an eighth, or by a millisecond, has met no queue.
 const QUEUE_PART: u64 = 8;
 const QUEUE_LEAST_US: u64 = 1_000;
@@ -111,7 +111,7 @@ impl Losses {
             self.forgot = now;
             self.weight = self.weight.saturating_sub(BEARS);
         }
-        if self.min_rtt >= FAR_RTT && !explains(self.queued) {
+        if self.min_rtt >= MATTERS_RTT && !explains(self.queued) {
             self.weight = self.weight.saturating_add(hit);
         }
         self.weight = self.weight.saturating_sub(late);

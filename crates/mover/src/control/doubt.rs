@@ -2,11 +2,12 @@
 //!
 //! Who comes to a link that others keep full never sees it empty: the least round trip of its streams has their queue in it, no round trip
 //! is much longer, and what the queue drops looks like losses of the path. BBR would then take nearly all from the others. So before
-//! streams go over to it they step aside for two round trips, at an eighth of what they sent. The queue drains by what they do not send: if the
-//! least round trip falls, it was the queue that dropped.
+//! streams go over to it they step aside for a round trip, at an eighth of what they sent. The queue drains by what they do not send: if the
+//! least round trip falls, it was the queue that dropped. What was sent last while they stood aside comes back in the round trip behind that, and
+//! nothing that is sent then changes what it says: they go on as they were until it is there.
 //!
 //! They do so even where all round trips are the least one: in the first round trips of a session a queue that others keep full looks like that, too. Stepping
-//! aside costs what a path without others has: two round trips, once.
+//! aside costs what a path without others has: a round trip, once.
 
 use std::time::Duration;
 
@@ -18,12 +19,12 @@ use super::congestion::{self, Look};
 const PART: u64 = 8;
 /// But no less than these packets a round trip.
 const PACKETS_LEAST: u64 = 2;
-/// In the first round trip what is under way arrives, in the second what was sent behind it.
-const ROUND_TRIPS: u32 = 2;
-/// Nobody waits longer.
+/// No round trip is taken for longer.
 const MOST: Duration = Duration::from_secs(1);
+/// So much of a round trip may lack. Looks come each 50 ms: one that comes a moment before 100 ms are over would cost another 50.
+const SOONER_PART: u32 = 8;
 
-/// A session that is over within so much does not step aside. Over 100 ms that costs it 0.2 to 0.35 s, once, and so does what CUBIC loses in
+/// A session that is over within so much does not step aside. Over 100 ms that costs it 0.1 to 0.2 s, once, and so does what CUBIC loses in
 /// 1.5 to 2 s at 10⁻⁴.
 const PAYS_AFTER: Duration = Duration::from_millis(1500);
 
@@ -33,10 +34,15 @@ pub fn ends_soon(left: Option<u64>, goodput: Option<Goodput>) -> bool {
     left.zip(goodput).is_some_and(|(left, goodput)| Bytes::new(left) < goodput * PAYS_AFTER)
 }
 
-/// Streams that step aside.
+/// Streams that step aside, and go on to see what came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    until: Duration,
+    /// They stand aside until then,
+    aside: Duration,
+    /// and what they sent last has come back then.
+    over: Duration,
+    /// They have gone on since.
+    went_on: bool,
     /// What is taken for the round trip without a queue, µs.
     least_us: u64,
 }
@@ -46,8 +52,20 @@ impl Doubt {
     #[must_use]
     pub fn begin(now: Duration, looks: &[Look], once_us: u64) -> Doubt {
         let longest_us = looks.iter().map(|look| look.rtt_us).max().unwrap_or(0);
-        let takes = (ROUND_TRIPS * Duration::from_micros(u64::from(longest_us))).min(MOST);
-        Doubt { until: now + takes, least_us: least(looks).max(once_us) }
+        let round_trip = Duration::from_micros(u64::from(longest_us)).min(MOST);
+        let aside = now + round_trip - round_trip / SOONER_PART;
+        Doubt { aside, over: aside + round_trip, went_on: false, least_us: least(looks).max(once_us) }
+    }
+
+    /// Whether there is something to do: to go on, or to see what came of it.
+    #[must_use]
+    pub fn is_due(&self, now: Duration) -> bool {
+        now >= if self.went_on { self.over } else { self.aside }
+    }
+
+    /// They go on; whether they have stood aside until now.
+    pub fn go_on(&mut self) -> bool {
+        !std::mem::replace(&mut self.went_on, true)
     }
 
     /// What a stream may send meanwhile, bytes/s, by the rate that it had, its packets' size and round trip.
@@ -60,7 +78,7 @@ impl Doubt {
     /// Whether enough has been seen.
     #[must_use]
     pub fn is_over(&self, now: Duration) -> bool {
-        now >= self.until
+        now >= self.over
     }
 
     /// Whether there was a queue all the time, by what the streams show now.
@@ -109,12 +127,17 @@ mod tests {
     }
 
     #[test]
-    fn it_takes_two_round_trips_and_never_more_than_a_second() {
+    fn they_stand_aside_for_a_round_trip_and_see_after_another_what_came_of_it() {
         let begin = Duration::from_secs(3);
-        for (rtt_us, takes_ms) in [(20_000, 40), (200_000, 400), (4_000_000, 1_000), (u32::MAX, 1_000)] {
-            let doubt = Doubt::begin(begin, &looks(rtt_us, 20_000), 0);
-            assert!(!doubt.is_over(begin + Duration::from_millis(takes_ms - 1)), "{rtt_us}");
-            assert!(doubt.is_over(begin + Duration::from_millis(takes_ms)), "{rtt_us}");
+        let after = |ms| begin + Duration::from_millis(ms);
+        for (rtt_us, aside_ms, over_ms) in
+            [(80_000, 70, 150), (800_000, 700, 1_500), (4_000_000, 875, 1_875), (u32::MAX, 875, 1_875)]
+        {
+            let mut doubt = Doubt::begin(begin, &looks(rtt_us, 20_000), 0);
+            assert!(!doubt.is_due(after(aside_ms - 1)) && doubt.is_due(after(aside_ms)), "{rtt_us}");
+            assert!(doubt.go_on() && !doubt.go_on(), "once");
+            assert!(!doubt.is_due(after(over_ms - 1)) && !doubt.is_over(after(over_ms - 1)), "{rtt_us}");
+            assert!(doubt.is_due(after(over_ms)) && doubt.is_over(after(over_ms)), "{rtt_us}");
         }
         assert!(Doubt::begin(begin, &[], 0).is_over(begin));
     }

@@ -85,7 +85,7 @@ impl LossyPaths {
 
 impl LossyPath {
     fn losses_are_due(&self, now: Duration) -> bool {
-        !self.is_lossy && self.doubt.map_or_else(|| self.losses.is_due(now), |doubt| doubt.is_over(now))
+        !self.is_lossy && self.doubt.map_or_else(|| self.losses.is_due(now), |doubt| doubt.is_due(now))
     }
 
     fn is_due(&self, now: Duration) -> bool {
@@ -120,9 +120,13 @@ impl LossyPath {
     fn turns_out(&mut self, now: Duration, streams: &[Stream<'_>], about: About) -> bool {
         let About { has_set_point, ends_soon } = about;
         let looks: Vec<_> = streams.iter().map(|(id, _, info)| look(*id, info)).collect();
-        if let Some(doubt) = self.doubt.take() {
-            if !has_set_point {
+        if let Some(mut doubt) = self.doubt {
+            if doubt.go_on() && !has_set_point {
                 streams.iter().for_each(|(_, socket, _)| pace(socket, None));
+            }
+            self.doubt = Some(doubt).filter(|doubt| !doubt.is_over(now));
+            if self.doubt.is_some() {
+                return false;
             }
             let was_queue = doubt.was_queue(&looks);
             tracing::debug!(was_queue, "stepped aside");
@@ -205,3 +209,6 @@ fn bound_reading(stream: u16, info: &TcpInfo) -> bound::Reading {
         is_held: Reading::pacing_is_the_limit(notsent_bytes, in_flight, snd_cwnd, pacing_rate, max_pacing_rate),
     }
 }
+
+#[cfg(test)]
+mod tests;

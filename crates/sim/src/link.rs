@@ -250,6 +250,12 @@ impl Link {
         launched.into_iter().chain(flying).min()
     }
 
+    /// What a segment that enters the delay line now waits there at least, nanoseconds.
+    #[must_use]
+    pub fn delay(&self) -> u64 {
+        self.delay
+    }
+
     /// The link is another one from the next segment on. What is being serialised ends at the old rate and has the new delay
     /// and chances; what is in the delay line keeps its time; what waits stays, even if it is more than the new
     /// queue would take.

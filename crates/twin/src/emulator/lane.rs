@@ -23,7 +23,7 @@ use crate::packet;
 const RELEASE_BATCH: usize = 32;
 /// Packets read from one device in a row: what is due must not wait long for what comes in.
 const READ_BATCH: usize = 8;
-/// Pieces that left in the last step from which on datagrams are joined: 160,000 packets a second. Below the thread has the time to write each, and they are
+/// Pieces that left in the last step, of each 0.1 ms, from which on datagrams are joined: 160,000 packets a second. Below the thread has the time to write each, and they are
 /// counted and captured at the other end one by one.
 const JOINED_FROM: u32 = 16;
 /// Longest sleep: nothing depends on it.
@@ -108,6 +108,8 @@ pub(super) struct Lane {
     /// Stamps what ends a sleep, where the kernel can do that.
     first: Option<First>,
     pace: Pace,
+    /// Least delay of the links.
+    delay: u64,
     /// The step that is under way: what was due by then leaves in it. What falls due while it is carried away waits for the next one: a
     /// packet takes as long to write as a segment or two take at 5 Gb/s, and each of those would leave as a packet of its own.
     until: Option<u64>,
@@ -143,6 +145,7 @@ impl Lane {
             );
         });
         let count = halves.len();
+        let delay = least_delay(&halves);
         Ok(Lane {
             halves,
             unplanned: vec![Unplanned::default(); count],
@@ -161,6 +164,7 @@ impl Lane {
             begin,
             first: first.ok(),
             pace: Pace::default(),
+            delay,
             until: None,
             step: 0,
             pieces: 0,
@@ -231,6 +235,12 @@ impl Lane {
         if let Some(first) = &self.first {
             first.arm();
         }
+        if self.pace.is_deaf(begin, span, self.delay) {
+            std::thread::sleep(Duration::from_nanos(span));
+            self.epoll.wait_exactly(events, Duration::ZERO)?;
+            self.came = self.pace.woken_deaf(begin, span, self.now(), self.stamped());
+            return Ok(());
+        }
         let mut left = span;
         if let Some(rest) = self.pace.rest(begin) {
             std::thread::sleep(Duration::from_nanos(rest));
@@ -241,9 +251,13 @@ impl Lane {
         }
         self.epoll.wait_exactly(events, Duration::from_nanos(left))?;
         let end = self.now();
-        let stamped = self.first.as_ref().and_then(First::came).map(|at| self.since_begin(at));
-        self.came = self.pace.woken(begin, span, end, !events.is_empty(), stamped);
+        self.came = self.pace.woken(begin, span, end, !events.is_empty(), self.stamped());
         Ok(())
+    }
+
+    /// When the first packet of a sleep came, if there was one and the kernel can say it.
+    fn stamped(&self) -> Option<u64> {
+        self.first.as_ref().and_then(First::came).map(|at| self.since_begin(at))
     }
 
     /// Releases some of what is due, in the order in which it is due. Whether there may be more.
@@ -262,8 +276,8 @@ impl Lane {
             let until = *self.until.get_or_insert(now);
             let Some(&Reverse((due, n))) = self.due.peek().filter(|Reverse((due, _))| *due <= until) else {
                 if self.step > 0 {
-                    self.pace.released(until, std::mem::take(&mut self.step));
-                    self.joins = std::mem::take(&mut self.pieces) >= JOINED_FROM;
+                    self.pace.released(until, std::mem::take(&mut self.step), self.delay);
+                    self.joins = self.pace.is_rate(std::mem::take(&mut self.pieces), JOINED_FROM);
                 }
                 self.until = None;
                 return false;
@@ -372,6 +386,7 @@ impl Lane {
         let n = match command {
             Command::Set(n, direction) => {
                 self.halves[n].link.set(now, &direction);
+                self.delay = least_delay(&self.halves);
                 n
             }
             Command::Drop(n, count) => {
@@ -399,6 +414,11 @@ impl Lane {
         self.schedule(n);
         true
     }
+}
+
+/// Least delay of the links, nanoseconds.
+fn least_delay(halves: &[Half]) -> u64 {
+    halves.iter().map(|half| half.link.delay()).min().unwrap_or(0)
 }
 
 /// # Errors

@@ -62,13 +62,17 @@ impl Report {
             Event::Progress(now) => {
                 let mss_bytes = if now.mss_bytes == 0 { MSS_USUAL } else { now.mss_bytes };
                 let overhead = WireOverhead::from_mss(mss_bytes, self.header_bytes).unwrap_or(WireOverhead::NONE);
-                // What is moved, as far as it left the sockets: what they hold, and greetings alone, are none.
-                let moved_bps = now.rate_bps.min(now.acked_bps.unwrap_or(u64::MAX));
+                // What is moved, as far as it left the sockets: what they hold, and greetings alone, are none. What both say
+                // wobbles by a record, so the lesser of them is no measure of what the path carries: a session that has 10 Mb/s
+                // would seem to leave a tenth of them.
+                let acked_bps = now.acked_bps.unwrap_or(now.rate_bps);
+                let moved_bps = now.rate_bps.min(acked_bps);
+                let carried_bps = if now.rate_bps == 0 { 0 } else { acked_bps };
                 let limit = serde_json::to_value(now.limit).ok().and_then(|limit| limit.as_str().map(str::to_owned));
                 self.progress = Progress {
                     bytes_done: now.bytes_done,
                     files_done: now.files_done,
-                    rate_bps: overhead.rate(Goodput::from_bps(moved_bps)).bps(),
+                    rate_bps: overhead.rate(Goodput::from_bps(carried_bps)).bps(),
                     goodput_bps: moved_bps,
                     streams: now.streams,
                     limit: limit.unwrap_or_default(),
@@ -282,5 +286,14 @@ mod tests {
         report.hear(Event::Progress(filling));
         let progress = report.take_progress();
         assert_eq!((progress.goodput_bps, progress.rate_bps), (1_448_000, 1_500_000));
+        // What the path carried is all that went over it, also where little of it was counted as file bytes in this second.
+        let few = mover::event::Progress { rate_bps: 1_000_000, acked_bps, mss_bytes: 1448, ..Default::default() };
+        report.hear(Event::Progress(few));
+        let progress = report.take_progress();
+        assert_eq!((progress.goodput_bps, progress.rate_bps), (1_000_000, 1_500_000));
+        let greetings = mover::event::Progress { rate_bps: 0, acked_bps, mss_bytes: 1448, ..Default::default() };
+        report.hear(Event::Progress(greetings));
+        let progress = report.take_progress();
+        assert_eq!((progress.goodput_bps, progress.rate_bps), (0, 0));
     }
 }

@@ -3,7 +3,8 @@
 //! A session that falls below its rate for 2 s is given 120 % of what it did, and no less than 10 Mb/s. The first second does not count
 //! for that: it may have begun with its rate. If it used its rate before and now does not do 60 % of it, one more second is enough for a
 //! first look, at 150 %. One that uses that up for two seconds asks for 2, 4, 16, 256 times as much in turn, each second, until nothing bounds it: what
-//! stood still for a while on a fast path is there again within some seconds.
+//! stood still for a while on a fast path is there again within some seconds. So does one that uses a lower rate and does clearly more than it
+//! did when it was bound: else a limit from outside just below the bound would keep a bound that is known to be too low.
 //!
 //! The planner takes it as an [`Estimate`]: what the session did, and as its high end what it is given. It is learnt anew each second, so it does
 //! not expire before the session does.
@@ -30,6 +31,8 @@ const FALL_ROOM_PERCENT: u64 = 150;
 const KEPT_PERCENT: u64 = 95;
 /// A rate is held back by the bound if it is that much of it, in percent.
 const AT_BOUND_PERCENT: u64 = 95;
+/// What a session did is not the most that it can if it does so much of it, in percent.
+const MORE_PERCENT: u64 = 105;
 /// The least that is asked for, in b/s: a session that stood still can begin again.
 const LEAST_BPS: u64 = 10_000_000;
 /// For so many seconds a session must use what the bound gives it before the first raise: in one it may catch up with what it had not sent.
@@ -83,7 +86,7 @@ impl Demand {
         if !is_less(now.rate_bps, USED_PERCENT, now.set_bps) {
             self.below = None;
             self.used = true;
-            self.raise(now.set_bps);
+            self.raise(now);
         } else if !rose {
             self.held = 0;
             self.fall(now);
@@ -91,9 +94,13 @@ impl Demand {
         self.most_bps != before
     }
 
-    /// It uses what it gets. Only what was held back by the bound itself says that the bound is too low.
-    fn raise(&mut self, set_bps: u64) {
-        let Some(most) = self.most_bps.filter(|most| !is_less(set_bps, AT_BOUND_PERCENT, *most)) else { return };
+    /// It uses what it gets. Only what was held back by the bound itself, or does more than was thought to be its most, says that the bound is too
+    /// low.
+    fn raise(&mut self, now: Measured) {
+        let is_too_low = |most: &u64| {
+            !is_less(now.set_bps, AT_BOUND_PERCENT, *most) || !is_less(now.rate_bps, MORE_PERCENT, self.did_bps)
+        };
+        let Some(most) = self.most_bps.filter(is_too_low) else { return };
         self.held += 1;
         if self.held < HELD_MIN && self.raises == 0 {
             return;
@@ -196,6 +203,27 @@ mod tests {
             }
         }
         assert!(most(&demand).is_none_or(|most| most > G), "{demand:?}");
+    }
+
+    #[test]
+    fn a_limit_just_below_a_bound_that_is_too_low_does_not_keep_it() {
+        let mut demand = Demand::default();
+        let limit = G / 100;
+        // It does a little less than its rate for a while, as with many streams at a low one.
+        let at = run(&mut demand, 0, 4, |_| limit, limit * 88 / 100);
+        let bound = most(&demand).expect("it leaves something");
+        assert!(is_less(limit, AT_BOUND_PERCENT, bound), "{bound}: the limit is what holds it");
+        let at = run(&mut demand, at, 1, |_| limit, G);
+        assert_eq!(most(&demand), Some(bound), "one second may be one in which it catches up");
+        run(&mut demand, at, 6, |_| limit, G);
+        assert_eq!(most(&demand), None);
+        // One that does what it did, at a rate that is lower than its bound, may have no more.
+        let mut slow = Demand::default();
+        let at = run(&mut slow, 0, 4, |_| 10 * G, 2 * G);
+        let bound = most(&slow);
+        assert_eq!(bound, Some(2 * G * 12 / 10));
+        run(&mut slow, at, 10, |_| 2 * G + G / 10, 2 * G);
+        assert_eq!(most(&slow), bound);
     }
 
     #[test]

@@ -30,7 +30,7 @@
 //! is made up for only as far as no second gets too much. What it costs to fall short of the conditions:
 //! a share that moves from one stream to another is lost for up to a tick; below 2 Mb/s the kernel's error
 //! is learned for seconds, with `fq` and packets of 1500 bytes the first 10 s are 1.5 % short; many streams
-//! at a low rate (six at 10 Mb/s, eight at 20) are 5 % short, one or two are not; senders
+//! at a low rate (six at 10 Mb/s, eight at 20, sixteen at 40) are 4 to 6 % short, two are not; senders
 //! with whole records below 350 Mb/s, or without the low-water mark, miss both bounds by some per cent.
 
 mod gate;

@@ -29,8 +29,7 @@
 //! to send and a way to send it; a change complete within 200 ms. What the network or the host takes away
 //! is made up for only as far as no second gets too much. What it costs to fall short of the conditions:
 //! a share that moves from one stream to another is lost for up to a tick; below 2 Mb/s the kernel's error
-//! is learned for seconds, with `fq` and packets of 1500 bytes the first 10 s are 1.5 % short; many streams
-//! at a low rate (six at 10 Mb/s, eight at 20, sixteen at 40) are 4 to 6 % short, two are not; senders
+//! is learned for seconds, with `fq` and packets of 1500 bytes the first 10 s are 1.5 % short; senders
 //! with whole records below 350 Mb/s, or without the low-water mark, miss both bounds by some per cent.
 
 mod gate;
@@ -81,6 +80,8 @@ pub struct Pacer {
     fitted: bool,
     /// The gate stands open, and the kernel's pacing holds the set point.
     smooth: bool,
+    /// Nobody has asked for an allowance since there were no streams.
+    begins: bool,
 }
 
 /// What to set on a stream's socket.
@@ -121,6 +122,7 @@ impl Pacer {
             highest: None,
             fitted: false,
             smooth: false,
+            begins: true,
         }
     }
 
@@ -176,6 +178,7 @@ impl Pacer {
         let stream = Stream::new(first);
         if self.streams.is_empty() {
             self.overhead = stream.overhead();
+            self.begins = true;
         }
         self.streams.insert(first.stream, stream);
         self.allot();
@@ -248,6 +251,9 @@ impl Pacer {
         }
         if self.is_smooth(set_point) {
             return u64::MAX;
+        }
+        if std::mem::take(&mut self.begins) {
+            self.gate.begin(now);
         }
         let open_ps = self.gate.open(now, self.take_ps(set_point, set_point));
         self.overhead.pacing_bytes_per_s(bits_in(open_ps, set_point))

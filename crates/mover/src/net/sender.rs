@@ -5,9 +5,12 @@
 //! are in the core's cache.
 
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -98,7 +101,7 @@ impl SendThread {
         let placement = shared.pool.placement().clone();
         let run = move || {
             let streams = BTreeMap::new();
-            Loop { shared, inbox, waker: loop_waker, epoll, streams, stopping: false }.run();
+            Loop { shared, inbox, waker: loop_waker, epoll, streams, first: 0, stopping: false }.run();
         };
         let thread = placement.spawn(name.to_owned(), run)?;
         Ok(SendThread { commands, waker, thread: Some(thread) })
@@ -146,6 +149,10 @@ struct Loop {
     waker: Waker,
     epoll: Epoll,
     streams: BTreeMap<u16, Stream>,
+    /// Whose turn is first, or that of the next there is: the one that the set point held back first. It often lets a single record
+    /// pass at a time, and if all went to the first stream, the kernel would hold 64 KiB of it, which are sent at its share, while
+    /// others run dry (10 Mb/s with 6 streams: 9.4).
+    first: u16,
     stopping: bool,
 }
 
@@ -264,29 +271,35 @@ impl Loop {
     /// Gives every stream that can send a turn, again and again, until none can. Says why.
     fn serve(&mut self) -> Rest {
         loop {
-            let (mut more, mut gated, mut empty) = (false, false, self.streams.is_empty());
+            let (mut more, mut empty) = (false, self.streams.is_empty());
             let mut closed = Vec::new();
-            for (&id, stream) in &mut self.streams {
-                if !stream.writable {
-                    continue;
-                }
-                match stream.turn(id, &self.shared) {
-                    Turn::More => more = true,
-                    Turn::Full => stream.writable = false,
-                    Turn::Empty => empty = true,
-                    Turn::Gated => gated = true,
-                    Turn::Closed(why) => closed.push((id, why)),
+            let mut held = None;
+            for half in
+                [(Bound::Included(self.first), Bound::Unbounded), (Bound::Unbounded, Bound::Excluded(self.first))]
+            {
+                for (&id, stream) in self.streams.range_mut(half) {
+                    if !stream.writable {
+                        continue;
+                    }
+                    match stream.turn(id, &self.shared) {
+                        Turn::More => more = true,
+                        Turn::Full => stream.writable = false,
+                        Turn::Empty => empty = true,
+                        Turn::Gated => held = held.or(Some(id)),
+                        Turn::Closed(why) => closed.push((id, why)),
+                    }
                 }
             }
+            self.first = held.unwrap_or(self.first);
             for (id, why) in closed {
                 if let Some(stream) = self.streams.remove(&id) {
                     self.close(id, stream, why);
                 }
             }
             if !more || !self.inbox.is_empty() {
-                return match (more, gated, empty) {
+                return match (more, held, empty) {
                     (true, ..) => Rest::None,
-                    (_, true, _) => Rest::Gated,
+                    (_, Some(_), _) => Rest::Gated,
                     (.., true) => Rest::Empty,
                     _ => Rest::Full,
                 };

@@ -21,6 +21,9 @@ pub(super) const TAKE_PS_MAX: u64 = 6_000_000_000;
 const FILL_PPM: u128 = 1_000_500;
 /// What may stay unused in the bucket: a sender may be that late.
 const BURST_PS: i64 = 30_000_000_000;
+/// What is in it when streams begin. What they did not send before they were there is not made up for: a burst of 130 ms came back
+/// as a pause a second later.
+const FIRST_PS: i64 = BURST_PS / 4;
 /// The same while the window is full. What is stored then follows the pause as a burst, and a second later the window is full of
 /// that burst and pauses again: over a path on which the first second is uneven, a pause of 40 ms came back every second.
 const FULL_PS: i64 = 5_000_000_000;
@@ -65,7 +68,7 @@ impl Gate {
             slots_ps: vec![0; SLOTS],
             slot: slot_of(now),
             booked_ps: 0,
-            bucket_ps: BURST_PS / 4,
+            bucket_ps: FIRST_PS,
             filled: now,
             returned_ps: 0,
             waiting_ps: 0,
@@ -73,6 +76,12 @@ impl Gate {
             rose: now,
             rising_until: now,
         }
+    }
+
+    /// There was nobody to take anything until now. A debt is paid by the time all the same.
+    pub(super) fn begin(&mut self, now: Duration) {
+        self.fill(now);
+        self.bucket_ps = self.bucket_ps.min(FIRST_PS);
     }
 
     /// What may be taken now, if it is taken in pieces of `take_ps`: nothing, or at least one piece.
@@ -283,7 +292,7 @@ mod tests {
         };
         let (steady, rising) = (open(false, Duration::ZERO), open(true, Duration::ZERO));
         // What queues took in is paid for; nor is much stored.
-        assert_eq!(steady.0 - rising.0, 2 * SECOND_PS / 50 + (BURST_PS / 4 - RISING_PS) as u64);
+        assert_eq!(steady.0 - rising.0, 2 * SECOND_PS / 50 + (FIRST_PS - RISING_PS) as u64);
         assert_eq!((steady.1, rising.1), (SECOND_PS as i64 / 100, 0), "and let go by them later it is not again");
         assert_eq!(open(true, RISING), open(false, RISING), "until it has risen");
     }

@@ -173,6 +173,24 @@ fn without_a_set_point_nothing_is_held() {
     assert_eq!(pacer.changes()[0].pacing_bytes_per_s, None);
 }
 
+#[test]
+fn the_time_before_the_first_stream_is_not_made_up_for() {
+    let begin = |then: Duration| {
+        let mut pacer = pacer(Rate::gbps(1), 0);
+        // As a session does when it begins.
+        pacer.allowance(at_ms(0));
+        pacer.add(MTU_1500);
+        pacer.allowance(then)
+    };
+    assert_eq!(begin(at_ms(800)), begin(at_ms(0)));
+    let mut pacer = pacer(Rate::gbps(1), 1);
+    let steady = pacer.allowance(at_ms(0));
+    pacer.remove(0);
+    pacer.add(MTU_1500);
+    assert_eq!(pacer.allowance(at_ms(800)), steady, "nor while there was none");
+    assert!(pacer.allowance(at_ms(1_600)) > 3 * steady, "but while there is one");
+}
+
 /// Two streams, one of which has nothing to send: what their sockets are told.
 fn one_idle(set_point: Rate, busy_bytes: u64) -> (Pacer, Vec<(u16, u64)>) {
     let mut pacer = pacer(set_point, 2);
@@ -214,6 +232,7 @@ fn a_set_point_of_zero_closes_the_gate() {
 fn retransmissions_are_taken_off_the_allowance() {
     let allowance = |retransmitted_bytes| {
         let mut pacer = pacer(Rate::gbps(8), 1);
+        pacer.allowance(at_ms(0));
         pacer.tick(at_ms(50), &[Reading { sent_bytes: 50_000_000, retransmitted_bytes, ..MTU_1500 }]);
         pacer.allowance(at_ms(50))
     };

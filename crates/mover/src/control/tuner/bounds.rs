@@ -45,8 +45,8 @@ const LONG_RTT: Duration = Duration::from_millis(80);
 /// Of a long path: they are full a round trip sooner than half as many (20,000 small files, 1 Gb/s: over 200 ms 8.1 s, with 8 streams
 /// 8.4 s; over 50 ms 6.6 s with both, over 20 ms and 10⁻⁴ 7.1 and 6.5 s).
 const LONG: u16 = 16;
-/// What a stream should have of a set point: with less the kernel sends its two packets so seldom that the mean falls short (100 ms, 1 Gb/s:
-/// 100 Mb/s by 0.5 % with 8 streams and 1.5 % with 16; 10 Mb/s by 0.3 % with 2 and 5.9 % with 4). With more, few are to carry what
+/// What a stream should have of a set point. More streams missed it before they took turns at the gate (`net::sender`; 100 ms, 1 Gb/s:
+/// 100 Mb/s by 0.5 % with 8 streams and 1.5 % with 16); they gain nothing by it, and cost more. With more each, few are to carry what
 /// a raise brings until others have come (100 to 500 Mb/s: the first second in the mean 1.2 % short from 4 on, 0.4 % from 8 on).
 const WORTH: Rate = Rate::from_bps(12_500_000);
 /// What the second one may have: alone, one that loses leaves the set point unused (25 Mb/s, 10⁻⁴: 5.4 % short, with 2 0.1 %).

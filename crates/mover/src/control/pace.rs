@@ -80,7 +80,7 @@ pub struct Pacer {
     fitted: bool,
     /// The gate stands open, and the kernel's pacing holds the set point.
     smooth: bool,
-    /// Nobody has asked for an allowance since there were no streams.
+    /// Nobody has asked for an allowance since the first stream joined.
     begins: bool,
 }
 
@@ -122,7 +122,7 @@ impl Pacer {
             highest: None,
             fitted: false,
             smooth: false,
-            begins: true,
+            begins: false,
         }
     }
 

@@ -64,7 +64,11 @@ class _Longhaul(Peer):
 
 
 class LonghaulCopy(_Longhaul):
-    """`longhaul copy` as a user would type it: streams and congestion control are its own choice."""
+    """`longhaul copy` as a user would type it: streams, unless they are told, and congestion control are its own choice."""
+
+    def __init__(self, binary, protection, io=None, streams=None):
+        super().__init__(binary, protection, io)
+        self._told = _told(self, streams=streams)
 
     def start_server(self, job):
         self._serve(job.arrival)
@@ -73,7 +77,7 @@ class LonghaulCopy(_Longhaul):
         source = f"{job.dataset.root}/" if job.dataset.is_tree else job.dataset.single
         return self._client(
             "copy", "--fingerprint", self._ready["fingerprint"], "--protect", self.protection,
-            "--quiet", "--report", self._report, source, f"lh://{self._ready['address']}{job.arrival}/",
+            *self._told, "--quiet", "--report", self._report, source, f"lh://{self._ready['address']}{job.arrival}/",
         )
 
     def result(self, job, seconds):
@@ -121,12 +125,17 @@ class LonghaulChoosing(LonghaulThroughput):
 
     def __init__(self, binary, protection, streams=None, congestion=None):
         super().__init__(binary, protection)
-        told = {"streams": streams, "congestion": congestion}
-        self._told = [word for key, value in told.items() if value for word in (f"--{key}", value)]
-        self.label += f" ({' '.join(map(str, self._told))})" if self._told else ""
+        self._told = _told(self, streams=streams, congestion=congestion)
 
     def _choices(self, job):
         return self._told
+
+
+def _told(peer, **options):
+    """The words for those options that have a value; the label names them."""
+    words = [word for key, value in options.items() if value for word in (f"--{key}", value)]
+    peer.label += f" ({' '.join(map(str, words))})" if words else ""
+    return words
 
 
 def _ready(path):

@@ -103,7 +103,13 @@ def _streams(choice):
 def _copiers(choice):
     """Who copies."""
     ours = [LonghaulCopy(choice.longhaul, protection) for protection in (CLEAR, PRIVATE)]
+    ours += [LonghaulCopy(choice.longhaul, CLEAR, streams=n) for n in _HAND_SET]
     return [(peer,) for peer in [*ours, *(peer for peer in peers.copy_peers() if peer.name in choice.peers)]]
+
+
+def labels(what, choice):
+    """What the arms are called of one of the three ways."""
+    return [peer.label for peer, *_ in _CANDIDATES[what](choice)]
 
 
 def _memory(run, bench, choice):

@@ -17,7 +17,7 @@ from ..errors import Unusable
 from ..peers import NAMES
 from ..settings import FULL, QUICK, Settings
 from ..units import GI, KI, MI
-from .cells import FILE, FILES
+from .cells import FILE, FILES, labels
 from .measured import ROWS, WHAT, Measured
 from .path import Cell
 
@@ -61,6 +61,7 @@ def _run(options, binary):
     changes = {"rounds": options.rounds, "duration_s": options.duration, "arm_limit_s": options.limit}
     settings = dataclasses.replace(settings, **{key: value for key, value in changes.items() if value is not None})
     choice = Choice(settings, binary, options.peers, options.arms)
+    _check_arms(choice, [what for what in options.only if what not in ROWS])
     out = options.out
     work = options.work or out / "work"
     own_mounts()
@@ -85,6 +86,14 @@ def _run(options, binary):
     if measured.has_failed():
         return 1
     return 3 if measured.misses() else 0
+
+
+def _check_arms(choice, ways):
+    """Those that are wanted are called as arms are in some way that is measured."""
+    known = list(dict.fromkeys(label for what in ways for label in labels(what, choice)))
+    unknown = [label for label in choice.arms if label not in known]
+    if unknown and ways:
+        raise Unusable(f"no arm is called '{unknown[0]}' in {', '.join(ways)}; there are: {', '.join(known)}")
 
 
 def _parser():

@@ -25,6 +25,7 @@ def targets(runs):
     lines = []
     for run in runs:
         lines += _memory(run) if run.what == MEMORY else []
+        lines += _hand_set(run)
         lines += _against_peers(run)
     return lines + _small_files(runs)
 
@@ -38,10 +39,15 @@ def _memory(run):
         lines.append(Target(f"{name}: share of the path, with the start", share(run, ours), 0.90, unit=""))
     if run.cell.loss == 1e-4:
         lines.append(Target(f"{name}: share of the path", share(run, ours), 0.80, unit=""))
-    hand_set = [arm.rate().median for arm in run.arms if "(--streams" in arm.label and arm.rate()]
-    if hand_set and ours:
-        lines.append(Target(f"{name}: default beside the best number of streams", ours / max(hand_set), 0.95))
     return lines
+
+
+def _hand_set(run):
+    ours = run.rate_of(_DEFAULT)
+    hand_set = [arm.rate().median for arm in run.arms if "(--streams" in arm.label and arm.rate()]
+    if not (ours and hand_set):
+        return []
+    return [Target(f"{run.what}, {run.cell}: default beside the best number of streams", ours / max(hand_set), 0.95)]
 
 
 def _against_peers(run):

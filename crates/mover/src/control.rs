@@ -14,6 +14,7 @@
 //! | [`turns`] | which stream of BBR begins again | each round trip |
 //! | [`stall`] | which streams are on a dead path | five times a second |
 //! | [`tail`] | which streams hold up the end | five times a second |
+//! | [`read_ahead`] | how much that was read may wait for the streams | before each read |
 //! | [`retry`] | whether and when to connect again | after a lost connection |
 //!
 //! ```text
@@ -34,6 +35,7 @@ pub mod congestion;
 pub mod doubt;
 pub mod pace;
 pub mod polite;
+pub mod read_ahead;
 pub mod retry;
 pub mod stall;
 pub mod tail;

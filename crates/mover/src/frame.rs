@@ -50,6 +50,12 @@ impl Frame {
     pub fn of_chunk(buf: Buffer, parts: Vec<Part>, parcel: u64) -> Frame {
         Frame { buf, parts, parcel, kind: Kind::Chunk, after: None }
     }
+
+    /// Bytes of files in it.
+    #[must_use]
+    pub fn payload_bytes(&self) -> u64 {
+        self.parts.iter().map(|part| u64::from(part.len)).sum()
+    }
 }
 
 /// Frames of a session at least: with fewer the pipeline from disk to network could not flow.

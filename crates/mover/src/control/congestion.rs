@@ -193,16 +193,23 @@ const NEAR_LOSS_PPM: RangeInclusive<u32> = 300..=5_000;
 
 /// Losses of a path at hand. CUBIC makes up for each at once, but two streams that meet one together leave the path idle meanwhile (1 Gb/s,
 /// 0.2 ms, 10⁻³: 2 streams 951 to 957 Mb/s, 4 streams 964).
+///
+/// A second that ends with a queue may have filled it, at its begin above all, and lost by that: such seconds are to come one after another. One
+/// without is enough.
 #[derive(Clone, Debug, Default)]
 pub struct NearLosses {
-    seconds: u32,
+    weight: u32,
 }
 
 impl NearLosses {
-    /// Takes what was sent again in a second, of a million segments; whether the path loses packets again and again.
-    pub fn second(&mut self, loss_ppm: u32) -> bool {
-        self.seconds += u32::from(NEAR_LOSS_PPM.contains(&loss_ppm));
-        self.seconds >= RARE_SECONDS
+    /// Takes what a second shows; whether the path loses packets again and again.
+    pub fn second(&mut self, seen: Second) -> bool {
+        self.weight = match (NEAR_LOSS_PPM.contains(&seen.loss_ppm), seen.is_queued()) {
+            (true, true) => (self.weight + 1).min(RARE_SECONDS),
+            (true, false) => RARE_SECONDS,
+            (false, _) => self.weight.saturating_sub(1),
+        };
+        self.weight >= RARE_SECONDS
     }
 }
 
@@ -211,14 +218,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_near_path_loses_again_and_again_in_two_such_seconds() {
-        let is_lossy = |seconds: &[u32]| {
+    fn a_near_path_loses_again_and_again_without_a_queue_or_in_two_seconds_with_one() {
+        let is_lossy = |rtt_us: u64, seconds: &[u32]| {
             let mut losses = NearLosses::default();
-            seconds.iter().any(|&loss_ppm| losses.second(loss_ppm))
+            let second = |loss_ppm| Second { retransmits: 0, rtt_us, min_rtt_us: 120, loss_ppm };
+            seconds.iter().any(|&loss_ppm| losses.second(second(loss_ppm)))
         };
-        assert!(is_lossy(&[1_000, 0, 900]));
-        assert!(!is_lossy(&[0, 100, 200, 100, 250]), "two streams bear it");
-        assert!(!is_lossy(&[0, 1_000, 0, 20_000, 30_000, 0]), "a queue that holds nothing");
+        assert!(is_lossy(900, &[0, 1_000]));
+        assert!(is_lossy(1_900, &[1_000, 900]), "four streams have one");
+        assert!(
+            !is_lossy(8_000, &[4_000, 0, 0, 800, 200, 900, 0]),
+            "slow start, and CUBIC that fills the path now and then"
+        );
+        assert!(!is_lossy(900, &[0, 100, 200, 100, 250]), "two streams bear it");
+        assert!(!is_lossy(900, &[0, 20_000, 30_000, 0]), "a queue that holds nothing");
+        assert!(!is_lossy(1_200, &[0, 20_000, 1_000, 30_000, 0]));
     }
 
     /// Whether seconds of (segments sent again so far, round trip in ms over a least one of 100) are a path with rare losses.

@@ -10,8 +10,8 @@
 //! One sample comes each second. The first second after a change counts for nothing, then at least two
 //! count, twice as many when the verdict is close; while a rate still climbs (slow start on a long path)
 //! it waits. Only seconds in which the network, a window or a thread was the limit count
-//! ([`Limit::is_per_stream`]): where a disk or the set point limits, streams neither help nor harm. On a far
-//! path where these streams have a queue ([`Sample::is_full`]) more are not tried.
+//! ([`Limit::is_per_stream`]): where a disk or the set point limits, streams neither help nor harm. On a path that is far or loses, where
+//! these streams have a queue ([`Sample::is_full`]), more are not tried.
 
 mod bounds;
 
@@ -37,7 +37,8 @@ pub struct Sample {
     pub limit: Limit,
     /// Segments sent again, in a million.
     pub loss_ppm: u32,
-    /// A far path had a queue: these streams fill it, and more only share it.
+    /// A path that is far or loses had a queue: these streams fill it, and more only share it. Over one at hand a host that is busy looks like a
+    /// queue, too, and there more streams may help.
     pub is_full: bool,
 }
 

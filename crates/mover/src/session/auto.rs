@@ -133,13 +133,13 @@ impl Auto {
             self.have_all();
         }
         let tuner = self.tuner.as_mut()?;
-        let loss_ppm = seen.loss_ppm;
-        if !self.is_far && limit.is_per_stream() && self.near.second(loss_ppm) {
+        let is_near_lossy = !self.is_far && limit.is_per_stream() && self.near.second(seen);
+        if is_near_lossy {
             let min = tuner::NEAR_LOSSY.clamp(self.bounds.min, self.bounds.max);
             tuner.set_bounds(self.begin.elapsed(), Bounds { min, ..self.bounds });
         }
-        let is_full = self.is_far && seen.is_queued();
-        let sample = tuner::Sample { goodput, streams: moved.streams, limit, loss_ppm, is_full };
+        let is_full = (self.is_far || is_near_lossy) && seen.is_queued();
+        let sample = tuner::Sample { goodput, streams: moved.streams, limit, loss_ppm: seen.loss_ppm, is_full };
         let target = tuner.sample(self.begin.elapsed(), &sample);
         (target != moved.wanted).then_some(target)
     }

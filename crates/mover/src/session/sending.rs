@@ -24,8 +24,10 @@ use crate::control::congestion;
 use crate::control::doubt;
 use crate::control::pace::{Pacer, Reading};
 use crate::control::polite::{self, Polite};
+use crate::control::read_ahead::ReadAhead;
 use crate::control::stall::{Look, Watch};
 use crate::control::tail::{self, Tail};
+use crate::control::tuner::is_far;
 use crate::frame::{Frame, Pool};
 use crate::net::gate::Gate;
 use crate::net::sender::{ANY, Refill, SendThread, Shared};
@@ -54,6 +56,7 @@ pub struct Sending {
     pub pool: Pool,
     shared: Arc<Shared>,
     ready: Sender<Frame>,
+    ahead: ReadAhead,
     threads: Vec<SendThread>,
     threads_max: usize,
     paced: Arc<Mutex<Paced>>,
@@ -135,6 +138,7 @@ impl Sending {
             pool,
             shared,
             ready,
+            ahead: ReadAhead::default(),
             threads: Vec::new(),
             threads_max,
             paced,
@@ -174,6 +178,9 @@ impl Sending {
             };
             tune::sender(fd, choice, rtt, self.asked, self.streams.wanted)
         };
+        if !is_far(Some(Duration::from_micros(rtt))) {
+            self.ahead.bound();
+        }
         let is_news = outlook.congestion(&congestion).await && !self.driver;
         let reading = reading(opened.id, &opened.socket, false);
         self.paced.lock().expect("no panic under the lock").pacer.add(reading);
@@ -198,13 +205,27 @@ impl Sending {
     }
 
     /// Queues a parcel for whichever stream is free first.
-    pub fn send(&self, frame: Frame) {
+    pub fn send(&mut self, frame: Frame) {
+        let bytes = frame.payload_bytes();
         // The queue has room for every frame there is.
         if let Err(back) = self.ready.try_send(frame) {
             self.pool.give(back.into_inner());
             return;
         }
+        self.ahead.read(bytes);
         self.threads.iter().for_each(SendThread::wake);
+    }
+
+    /// A stream took a parcel of so many bytes.
+    pub fn took(&mut self, stream: u16, bytes: u64) {
+        self.ahead.took(bytes);
+        self.streams.took(stream, bytes);
+    }
+
+    /// Whether more is to be read for the streams.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.ahead.has_room()
     }
 
     /// A stream is closed; `why` if not in good order.

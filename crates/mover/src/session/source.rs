@@ -304,7 +304,9 @@ impl Session {
             return;
         }
         self.readers.feed_late();
-        while let Some((lane, job)) = self.machine.poll_job(|lane| self.readers.room(lane)) {
+        while self.sending.has_room()
+            && let Some((lane, job)) = self.machine.poll_job(|lane| self.readers.room(lane))
+        {
             if let Some(task) = self.task(job) {
                 self.readers.give(lane, task);
             }
@@ -530,7 +532,7 @@ impl Session {
     fn network(&mut self, event: NetEvent) {
         match event {
             NetEvent::Sending { parcel, stream, bytes } => {
-                self.sending.streams.took(stream, bytes);
+                self.sending.took(stream, bytes);
                 self.machine.handle_sent(parcel, stream);
             }
             NetEvent::Closed { id, why, .. } => {

@@ -251,7 +251,7 @@ impl Stream {
         let Ok(frame) = shared.ready.try_recv() else {
             return if finish { Ok(false) } else { Err(Turn::Empty) };
         };
-        let bytes = frame.parts.iter().map(|part| u64::from(part.len)).sum();
+        let bytes = frame.payload_bytes();
         if shared.events.blocking_send(NetEvent::Sending { parcel: frame.parcel, stream: id, bytes }).is_err() {
             shared.pool.give(frame);
             return Err(Turn::Closed(Some(io::Error::other("the session is gone"))));

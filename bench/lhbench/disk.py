@@ -1,11 +1,14 @@
 """Page cache, durability, and the places a copy can arrive at."""
 
 import ctypes
+import fcntl
 import os
 import shutil
 import subprocess
 import time
 from pathlib import Path
+
+from .errors import Unusable
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _BLOCK_BYTES = 4 << 20
@@ -79,7 +82,9 @@ class FreshFileSystem:
         self._image = work / "loop.img"
         self._mount = work / "loop"
         self._mounted = False
-        self._mount.mkdir()
+        # A run that was killed leaves image and directory; its mount went with it.
+        self._lock = _claim(self._image)
+        self._mount.mkdir(exist_ok=True)
         _write_zeros(self._image, size_bytes)
 
     def fresh(self, name):
@@ -101,8 +106,9 @@ class FreshFileSystem:
 
     def close(self):
         self._unmount()
-        self._image.unlink(missing_ok=True)
         self._mount.rmdir()
+        self._image.unlink(missing_ok=True)
+        self._lock.close()
 
     def _unmount(self):
         if self._mounted:
@@ -119,6 +125,18 @@ class Tmpfs:
     def close(self):
         _unmount(self.path)
         self.path.rmdir()
+
+
+def _claim(image):
+    """The open file keeps others away until it is closed, or its process ends."""
+    # Not emptied: somebody else may work with it.
+    held = open(image, "ab")
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        held.close()
+        raise Unusable(f"another run works in {image.parent}; wait for its end, or give another --work") from error
+    return held
 
 
 def _write_zeros(path, size_bytes):

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::world::World;
+use crate::world::{World, events, wait_for};
 
 /// The most that an end may ever have resident by default, its program and its stacks with it.
 const RESIDENT_MAX: u64 = 512 << 20;
@@ -122,10 +122,13 @@ fn readers_are_little_ahead_of_a_path_at_hand() {
     const RESIDENT_MAX: u64 = 160 << 20;
     let world = World::new();
     world.write("source/big", 320 << 20);
-    let copy = world.start(world.copy_command("--rate 20Mb/s", &world.here("source/"), &world.there("rw/tree")));
-    // The summary of a copy that does not end is not waited for: a second after its begin memory is what it stays.
-    copy.session();
-    std::thread::sleep(Duration::from_secs(2));
+    let mut copy = world.start(world.copy_command("--rate 20Mb/s", &world.here("source/"), &world.there("rw/tree")));
+    // What readers may have is read long before the first chunk is there; the end is not waited for.
+    wait_for("the first chunk", || {
+        assert!(!copy.has_ended(), "it ended early: {}{}", copy.out(), copy.err());
+        let has_come = |event: &Value| event["event"] == "progress" && event["bytes_done"].as_u64() > Some(0);
+        events(&copy.out()).iter().any(has_come).then_some(())
+    });
     let status = fs::read_to_string(format!("/proc/{}/status", copy.id())).expect("it runs");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel tells");
     let peak: u64 = peak.trim().trim_end_matches(" kB").parse().expect("it is a number of KiB");

@@ -161,6 +161,24 @@ impl Namespace {
     }
 }
 
+/// Runs `work` on a thread of its own inside a new namespace that has no name. It lives as long as a device handle, a socket or a process that `work` leaves
+/// in it.
+///
+/// # Errors
+///
+/// Those of `work`; `PermissionDenied` without CAP_SYS_ADMIN.
+///
+/// # Panics
+///
+/// When `work` does.
+pub fn unnamed<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    in_a_thread(move || {
+        // SAFETY: only this thread, which ends here, changes its namespace.
+        unsafe { unshare_unsafe(UnshareFlags::NEWNET) }?;
+        work()
+    })
+}
+
 /// Names of the namespaces there are that begin with `prefix`, sorted.
 ///
 /// # Errors

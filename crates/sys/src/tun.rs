@@ -1,6 +1,6 @@
 //! TUN devices: what a namespace sends into one is read here, and what is written here arrives in it.
 
-mod first;
+mod stamps;
 
 use std::ffi::CString;
 use std::io::{self, IoSlice};
@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags};
 
-pub use first::First;
+pub use stamps::Stamps;
 
 /// Longest name of a device (IFNAMSIZ less the zero at its end).
 pub const NAME_MAX: usize = 15;

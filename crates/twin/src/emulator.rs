@@ -3,6 +3,7 @@
 mod lane;
 mod outlet;
 mod pace;
+mod rehearsal;
 mod ring;
 mod store;
 mod unread;

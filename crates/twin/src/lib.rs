@@ -22,6 +22,7 @@ mod cut;
 pub mod daemon;
 pub mod down;
 pub mod emulator;
+mod ip;
 pub mod links;
 pub mod netem;
 pub mod packet;

@@ -1,7 +1,7 @@
 //! Bringing a twin up: namespaces, devices, the emulator, addresses and routes.
 
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,6 +15,7 @@ use sys::netns::Namespace;
 
 use crate::control::{self, Ask};
 use crate::down::down;
+use crate::ip::ip;
 use crate::netem;
 use crate::place::{Driver, Place, Record};
 use crate::plan::Plan;
@@ -108,29 +109,6 @@ fn build(
         add_rules(&node.namespace, &node.rules)?;
     }
     if own { control::ask(place, &Ask::Begin).map(drop) } else { netem::apply(network, plan) }
-}
-
-/// Runs lines of `ip`, in a namespace if one is given.
-pub(crate) fn ip(namespace: Option<&str>, lines: &str) -> Result<()> {
-    let mut command = Command::new("ip");
-    if let Some(namespace) = namespace {
-        command.args(["-n", namespace]);
-    }
-    command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = command.spawn().context("cannot run `ip`: install iproute2")?;
-    child.stdin.take().expect("it was piped").write_all(lines.as_bytes())?;
-    let output = child.wait_with_output()?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        // The place of the line in the batch is of use to nobody who does not see the batch.
-        let said: Vec<&str> = said.lines().filter(|line| !line.starts_with("Command failed")).collect();
-        let number = String::from_utf8_lossy(&output.stderr)
-            .rsplit_once("-:")
-            .and_then(|(_, number)| number.trim().parse::<usize>().ok());
-        let line = number.and_then(|n| lines.lines().nth(n - 1)).unwrap_or("a batch");
-        bail!("`ip {line}`{}: {}", namespace.map(|n| format!(" in {n}")).unwrap_or_default(), said.join("; "));
-    }
-    Ok(())
 }
 
 /// Makes rules in a namespace, and looks whether they are there as they were meant: a kernel leaves out what it does not know.

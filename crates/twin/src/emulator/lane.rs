@@ -11,10 +11,11 @@ use model::network::Direction;
 use sim::histogram::Histogram;
 use sim::link::{Admission, Counters, Departure, Link, Output};
 use sys::poll::{EVENTS_MAX, Epoll, Event, Interest, Waker};
-use sys::tun::{First, Tun};
+use sys::tun::{Stamps, Tun};
 
 use super::outlet::Outlet;
 use super::pace::{Came, Pace};
+use super::rehearsal::Rehearsal;
 use super::ring::Ring;
 use super::store::Store;
 use crate::packet;
@@ -105,8 +106,10 @@ pub(super) struct Lane {
     commands: Receiver<Command>,
     /// When the emulator began, by CLOCK_MONOTONIC, with which the kernel stamps packets.
     begin: Duration,
-    /// Stamps what ends a sleep, where the kernel can do that.
-    first: Option<First>,
+    /// Of what comes into the devices, where the kernel can do that.
+    stamps: Option<Stamps>,
+    /// Where the kernel lets it have a host of its own.
+    rehearsal: Option<Rehearsal>,
     pace: Pace,
     /// Least delay of the links.
     delay: u64,
@@ -139,10 +142,13 @@ impl Lane {
         for (n, half) in halves.iter().enumerate() {
             epoll.add(&*half.from, n as u64, Interest::READ.edge())?;
         }
-        let first = stamping(&halves).inspect_err(|error| {
+        let stamps = stamping(&halves).inspect_err(|error| {
             tracing::warn!(
                 "the kernel cannot stamp packets ({error}): round trips of idle links are less exact, up to 0.1 ms"
             );
+        });
+        let rehearsal = Rehearsal::new().inspect_err(|error| {
+            tracing::warn!("no host to rehearse with ({error}): round trips of idle links may be 0.3 ms too long");
         });
         let count = halves.len();
         let delay = least_delay(&halves);
@@ -162,7 +168,8 @@ impl Lane {
             waker,
             commands,
             begin,
-            first: first.ok(),
+            stamps: stamps.ok(),
+            rehearsal: rehearsal.ok(),
             pace: Pace::default(),
             delay,
             until: None,
@@ -227,37 +234,60 @@ impl Lane {
             self.came = came;
             return Ok(());
         }
-        let mut span = match self.due.peek() {
+        if let Some(stamps) = &self.stamps {
+            stamps.arm();
+        }
+        let due = self.due.peek().map(|&Reverse((due, _))| due);
+        let mut span = match due {
             _ if !self.readable.is_empty() => 0,
-            Some(&Reverse((due, _))) => self.pace.until(begin, due).saturating_sub(begin).min(SLEEP_MAX),
+            Some(due) => self.pace.until(begin, due).saturating_sub(begin).min(SLEEP_MAX),
             None => SLEEP_MAX,
         };
-        if let Some(first) = &self.first {
-            first.arm();
+        if span > 0
+            && let Some(next) = self.rehearse(begin, due)
+        {
+            span = span.min(next - begin);
         }
         if self.pace.is_deaf(begin, span, self.delay) {
             std::thread::sleep(Duration::from_nanos(span));
             self.epoll.wait_exactly(events, Duration::ZERO)?;
-            self.came = self.pace.woken_deaf(begin, span, self.now(), self.stamped());
+            self.came = self.pace.woken_deaf(begin, span, self.now(), self.first(), self.last());
             return Ok(());
         }
-        let mut left = span;
         if let Some(rest) = self.pace.rest(begin) {
             std::thread::sleep(Duration::from_nanos(rest));
-            if span > 0 {
-                span = span.max(rest);
-                left = (begin + span).saturating_sub(self.now());
-            }
+            span = if span > 0 { span.max(rest) } else { 0 };
         }
+        let left = if span > 0 { (begin + span).saturating_sub(self.now()) } else { 0 };
         self.epoll.wait_exactly(events, Duration::from_nanos(left))?;
         let end = self.now();
-        self.came = self.pace.woken(begin, span, end, !events.is_empty(), self.stamped());
+        self.came = self.pace.woken(begin, span, end, !events.is_empty(), self.first());
         Ok(())
     }
 
+    /// Rehearses if it is time for that; when it is to be the next time, later than `now`.
+    fn rehearse(&mut self, now: u64, due: Option<u64>) -> Option<u64> {
+        let (rehearsal, released) = (self.rehearsal.as_mut()?, self.pace.last_release());
+        if rehearsal.next(now, released, due)? == now {
+            rehearsal.play(now);
+        }
+        rehearsal.next(now, released, due)
+    }
+
     /// When the first packet of a sleep came, if there was one and the kernel can say it.
-    fn stamped(&self) -> Option<u64> {
-        self.first.as_ref().and_then(First::came).map(|at| self.since_begin(at))
+    fn first(&self) -> Option<u64> {
+        self.stamps.as_ref().and_then(Stamps::first).map(|at| self.since_begin(at))
+    }
+
+    /// When the last packet came, if the kernel can say it.
+    fn last(&self) -> Option<u64> {
+        self.stamps.as_ref().and_then(Stamps::last).map(|at| self.since_begin(at))
+    }
+
+    /// For when a packet is taken to have come that has just been read.
+    fn found(&self) -> u64 {
+        let last = self.last();
+        self.came.found(self.now(), last)
     }
 
     /// Releases some of what is due, in the order in which it is due. Whether there may be more.
@@ -347,7 +377,7 @@ impl Lane {
     /// Whether there may be more.
     fn read_some(&mut self, n: usize) -> bool {
         let count = (0..READ_BATCH).take_while(|_| self.read_one(n)).count();
-        let at = self.came.found(self.now());
+        let at = self.found();
         let waited = self.rings[n].read(count as u32, at);
         self.ingress_waits[n].record_n(waited, count as u64);
         count == READ_BATCH
@@ -370,7 +400,7 @@ impl Lane {
         };
         let key = self.store.keep(len);
         // Since the look others were released and read, and the host may have run somebody else: this one may have come just now.
-        let at = self.came.found(self.now());
+        let at = self.found();
         if self.halves[n].link.handle_packet(at, key, shape) == Admission::Dropped {
             self.store.forget(key);
         }
@@ -423,8 +453,8 @@ fn least_delay(halves: &[Half]) -> u64 {
 
 /// # Errors
 /// When the kernel cannot do it.
-fn stamping(halves: &[Half]) -> io::Result<First> {
-    let first = First::new()?;
-    halves.iter().try_for_each(|half| first.watch(&half.from))?;
-    Ok(first)
+fn stamping(halves: &[Half]) -> io::Result<Stamps> {
+    let stamps = Stamps::new()?;
+    halves.iter().try_for_each(|half| stamps.watch(&half.from))?;
+    Ok(stamps)
 }

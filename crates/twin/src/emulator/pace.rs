@@ -19,12 +19,8 @@ const EARLY_MAX: u64 = 2_000_000;
 /// hidden behind them; the time since the sleep began bounds what is taken off.
 const OUTSIDE: u64 = 65_000;
 /// The part of it that is left where the kernel has stamped the packet: the sender's call, and the receiver's stack. A ping over a plain pair
-/// of devices and its answer take twice this (63 to 69 µs on two cores of an EPYC in a virtual machine).
+/// of devices and its answer take twice this (63 to 69 µs on two cores of an EPYC in a virtual machine, 54 to 68 µs of a Xeon).
 const CALLS: u64 = 30_000;
-/// Besides these, who receives has to wake up: where the kernel answers and a program waits for the answer, once a round trip, which is this
-/// part of a wake-up for each way. It is taken to be as long as those of this thread, whose processors sleep as deeply: on a machine where they take
-/// 0.08 ms after short sleeps and 0.14 ms after long ones, round trips of 1 to 200 ms were longer by 69 to 114 µs without it.
-const WAKE_PART: u64 = 2;
 /// Time between two releases while traffic flows: what falls due in between leaves together, neighbouring segments as one
 /// packet. Without it a link of 1 Gb/s would have a segment due every 12 µs, and the thread would never sleep: the kernel
 /// takes the processor away from such a one of real-time priority for 50 ms in each second, if others wait for it. After a
@@ -50,9 +46,9 @@ const REST: u64 = 120_000;
 /// Time at rest that is remembered: as much as 10 ms of work take, so that a burst is not interrupted.
 const RESTED_MAX: u64 = 10_000_000 / REST_PART;
 
-/// A packet is taken to have come so long before it was found, at most. Longer ago some of what is found may have come, where somebody else ran
-/// meanwhile; but not all of it, and what came just now would leave before its time: round trips shorter than the path, which TCP
-/// remembers for minutes. So all of it leaves late, and that is counted.
+/// A packet is taken to have come so long before it was found, at most, unless the kernel says that none came later. Longer ago some of what is found may
+/// have come, where somebody else ran meanwhile; but not all of it, and what came just now would leave before its time: round trips shorter than the path,
+/// which TCP remembers for minutes. So all of it leaves late, and that is counted.
 const FOUND_MAX: u64 = WAKE_MAX;
 /// A look that is over so soon was no sleep: something was there already.
 const AT_ONCE: u64 = 20_000;
@@ -70,9 +66,11 @@ pub(super) struct Came {
 }
 
 impl Came {
-    /// The same of one that was read by `now`.
-    pub(super) fn found(self, now: u64) -> u64 {
-        self.at.max(now.saturating_sub(FOUND_MAX))
+    /// The same of one that was read by `now`, when the last one had come at `last`, if the kernel could say: a lone packet came then, however long
+    /// the processor took to wake up for it.
+    pub(super) fn found(self, now: u64, last: Option<u64>) -> u64 {
+        let recent = now.saturating_sub(FOUND_MAX);
+        self.at.max(last.map_or(recent, |last| recent.min(last.saturating_sub(CALLS))))
     }
 }
 
@@ -126,6 +124,11 @@ impl Pace {
         self.released = now;
     }
 
+    /// When something was released last.
+    pub(super) fn last_release(&self) -> u64 {
+        self.released
+    }
+
     /// Whether so much in a step as the last one is as much as `rate` in a [`SPACING`].
     pub(super) fn is_rate(&self, count: u32, rate: u32) -> bool {
         u64::from(count) * SPACING >= u64::from(rate) * self.spacing
@@ -176,22 +179,24 @@ impl Pace {
         self.rested.saturating_sub(now.saturating_sub(self.looked) / REST_PART)
     }
 
-    /// What a packet takes from one program to the other besides what is seen here, when it ends a sleep like the last one.
-    fn outside(&self) -> u64 {
-        let wake = if self.is_fresh { self.wake_long } else { self.wake };
-        CALLS + wake / WAKE_PART
-    }
-
-    /// A look at the devices after a sleep of `span` from `begin` on that was over at `end`, whatever came; the first of it at `stamped`, if the kernel could
-    /// say. When that came: it is told too late as often as too soon.
-    pub(super) fn woken_deaf(&mut self, begin: u64, span: u64, end: u64, stamped: Option<u64>) -> Came {
+    /// A look at the devices after a sleep of `span` from `begin` on that was over at `end`, whatever came; the first of it at `first` and the last at
+    /// `last`, if the kernel could say. When that came: it is told too late as often as too soon.
+    pub(super) fn woken_deaf(
+        &mut self,
+        begin: u64,
+        span: u64,
+        end: u64,
+        first: Option<u64>,
+        last: Option<u64>,
+    ) -> Came {
         self.rested = (self.rested_by(begin) + (end - begin)).min(RESTED_MAX);
         let looked = std::mem::replace(&mut self.looked, end);
         self.turned = end;
         self.is_fresh = false;
         learn(&mut self.wake, begin + span, end);
-        let first = stamped.map_or(begin, |at| at.clamp(begin, end));
-        Came { at: first.midpoint(end).max(end.saturating_sub(FOUND_MAX)), earliest: looked }
+        let first = first.map_or(begin, |at| at.clamp(begin, end));
+        let last = last.map_or(end, |at| at.clamp(first, end));
+        Came { at: first.midpoint(last), earliest: looked }
     }
 
     /// A look at the devices, with a sleep of up to `span` from `begin` on, was over at `end`; packets had come, or not, and the
@@ -204,11 +209,11 @@ impl Pace {
         let turned = std::mem::replace(&mut self.turned, end);
         if span == 0 {
             // They came at some time since then, while others were written.
-            return Came { at: turned.midpoint(end).max(end.saturating_sub(FOUND_MAX)), earliest: looked };
+            return Came { at: turned.midpoint(end), earliest: looked };
         }
         self.is_fresh = end - begin >= LONG / 2;
         let at = match stamped {
-            Some(at) => at.saturating_sub(self.outside()).clamp(begin, end),
+            Some(at) => at.saturating_sub(CALLS).clamp(begin, end),
             // One of them ended the sleep.
             None => end - (self.wake + OUTSIDE).min(end - begin),
         };
@@ -219,7 +224,7 @@ impl Pace {
         }
         // What ends a sleep comes while it lasts.
         let earliest = if is_sleep { at } else { looked };
-        Came { at: at.max(end.saturating_sub(FOUND_MAX)), earliest }
+        Came { at, earliest }
     }
 }
 
@@ -307,14 +312,17 @@ mod tests {
     fn what_came_in_a_deaf_sleep_came_in_its_middle() {
         let mut pace = pace();
         pace.woken(4 * MS, 0, 5 * MS, true, None);
-        let came = pace.woken_deaf(5 * MS + 10_000, 80_000, 5 * MS + 110_000, None);
+        let came = pace.woken_deaf(5 * MS + 10_000, 80_000, 5 * MS + 110_000, None, None);
         assert_eq!(came, Came { at: 5 * MS + 60_000, earliest: 5 * MS });
         let begin = 6 * MS;
-        let came = pace.woken_deaf(begin, 80_000, begin + 100_000, Some(begin + 60_000));
+        let mut woken = |first, last| pace.woken_deaf(begin, 80_000, begin + 100_000, first, last);
+        let came = woken(Some(begin + 60_000), None);
         assert_eq!((came.at, came.earliest), (begin + 80_000, 5 * MS + 110_000), "the first at 60 µs");
-        assert_eq!(pace.woken_deaf(begin, 80_000, begin + 100_000, Some(MS)).at, begin + 50_000, "another clock");
-        let long = pace.woken_deaf(begin, 80_000, 56 * MS, None);
-        assert_eq!(long.at, 56 * MS - FOUND_MAX, "somebody else ran meanwhile");
+        assert_eq!(woken(Some(begin + 60_000), Some(begin + 70_000)).at, begin + 65_000, "and the last at 70");
+        assert_eq!(woken(Some(begin + 60_000), Some(begin + 60_000)).at, begin + 60_000, "a lone one");
+        assert_eq!(woken(Some(MS), Some(MS)).at, begin, "another clock");
+        let long = pace.woken_deaf(begin, 80_000, 56 * MS, None, None);
+        assert_eq!(long.found(56 * MS, None), 56 * MS - FOUND_MAX, "somebody else ran meanwhile");
         assert_eq!(pace.until(60 * MS, 61 * MS), 61 * MS - pace.wake, "it was short");
     }
 
@@ -323,7 +331,7 @@ mod tests {
         let mut pace = Pace::default();
         let mut now = 0;
         while now < 1000 * MS {
-            pace.woken_deaf(now, 20_000, now + 30_000, None);
+            pace.woken_deaf(now, 20_000, now + 30_000, None, None);
             now += 30_000 + MS / 10;
             assert_eq!(pace.rest(now), None);
         }
@@ -401,13 +409,13 @@ mod tests {
     #[test]
     fn what_the_kernel_has_stamped_came_then() {
         let mut pace = pace();
-        // Of a deep sleep, of which nothing is known yet, and of a short one.
-        let (deep, short) = (CALLS + 50_000, CALLS + pace.wake / 2);
-        assert_eq!(pace.woken(10 * MS, 9 * MS, 18 * MS, true, Some(18 * MS - 90_000)).at, 18 * MS - 90_000 - deep);
-        assert_eq!(
-            pace.woken(19 * MS, MS, 19 * MS + 400_000, true, Some(19 * MS + 350_000)).at,
-            19 * MS + 350_000 - short
-        );
+        // However long the processor took to wake up.
+        for late in [5_000, 90_000, 350_000] {
+            let stamp = 18 * MS - late;
+            assert_eq!(pace.woken(10 * MS, 9 * MS, 18 * MS, true, Some(stamp)).at, stamp - CALLS);
+        }
+        let stamp = 19 * MS + 350_000;
+        assert_eq!(pace.woken(19 * MS, MS, 19 * MS + 400_000, true, Some(stamp)).at, stamp - CALLS);
         let came = pace.woken(20 * MS, MS, 20 * MS + 50_000, true, Some(20 * MS + 1));
         assert_eq!(came.at, 20 * MS, "the sleep began then");
         assert_eq!(pace.woken(22 * MS, MS, 23 * MS, true, Some(40 * MS)).at, 23 * MS, "another clock");
@@ -436,7 +444,7 @@ mod tests {
         assert_eq!(came, Came { at: 2 * MS + 100_000, earliest: 2 * MS });
         // Somebody else ran for 2 ms: what is found last came just now, and must not leave a millisecond early.
         let came = pace.woken(4 * MS, 0, 4 * MS + 200_000, true, None);
-        assert_eq!(came, Came { at: 4 * MS, earliest: 2 * MS + 200_000 });
+        assert_eq!((came.found(4 * MS + 200_000, None), came.earliest), (4 * MS, 2 * MS + 200_000));
     }
 
     #[test]
@@ -456,9 +464,21 @@ mod tests {
     #[test]
     fn what_is_read_long_after_the_look_may_have_come_just_now() {
         let came = Came { at: 2 * MS, earliest: MS };
-        assert_eq!(came.found(2 * MS + FOUND_MAX), 2 * MS);
+        assert_eq!(came.found(2 * MS + FOUND_MAX, None), 2 * MS);
         // Somebody else ran for 3 ms while others were written: with the time of the look it would leave as much early.
-        assert_eq!(came.found(5 * MS), 5 * MS - FOUND_MAX);
+        assert_eq!(came.found(5 * MS, None), 5 * MS - FOUND_MAX);
+        assert_eq!(came.found(5 * MS, Some(5 * MS - 10_000)), 5 * MS - FOUND_MAX, "another one came just now");
+    }
+
+    #[test]
+    fn a_lone_packet_came_when_it_did_however_late_it_is_found() {
+        let mut pace = pace();
+        let (stamp, end) = (9 * MS, 9 * MS + 900_000);
+        let came = pace.woken(5 * MS, 10 * MS, end, true, Some(stamp));
+        assert_eq!(came.found(end + 300_000, Some(stamp)), stamp - CALLS);
+        // With a second one either may be the first that is read.
+        assert_eq!(came.found(end, Some(stamp + 400_000)), stamp + 400_000 - CALLS);
+        assert_eq!(came.found(end, Some(end)), end - FOUND_MAX);
     }
 
     #[test]
@@ -470,6 +490,7 @@ mod tests {
         assert_eq!(came, Came { at: 52 * MS, earliest: 2 * MS });
         // It was stopped as it slept: the stamp says when that should have been over.
         let came = pace.woken(53 * MS, MS, 103 * MS, true, Some(54 * MS));
-        assert_eq!(came, Came { at: 103 * MS - FOUND_MAX, earliest: 54 * MS - CALLS - 50_000 });
+        assert_eq!(came.earliest, 54 * MS - CALLS);
+        assert_eq!(came.found(103 * MS, None), 103 * MS - FOUND_MAX);
     }
 }

@@ -1,4 +1,4 @@
-//! When the first packet came since one looked: a program in the kernel stamps it as it enters a device.
+//! When the first packet came since one looked, and the last: a program in the kernel stamps them as they enter a device.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -25,44 +25,53 @@ const PSEUDO_MAP_VALUE: u8 = 2;
 const KTIME_GET_NS: i32 = 5;
 
 /// What the program and its map are called in lists of such.
-const NAME: [u8; 16] = *b"longhaul_first\0\0";
-/// The map has one value of so many bytes; the least that can be mapped is a page.
-const VALUE_BYTES: u32 = 8;
+const NAME: [u8; 16] = *b"longhaul_stamps\0";
+/// Times by CLOCK_MONOTONIC, nanoseconds; 0 is none. The map has one value of this layout; the least that can be mapped is a page.
+#[derive(Debug)]
+#[repr(C)]
+struct Words {
+    first: AtomicU64,
+    last: AtomicU64,
+}
 
-/// The time at which the first packet came into one of the watched devices since [`First::arm`].
+/// Places of the two in [`Words`], for the program.
+const FIRST: i16 = 0;
+const LAST: i16 = 8;
+
+/// When the first packet came into one of the watched devices since [`Stamps::arm`], and when the last one did.
 ///
 /// The kernel stamps no packets of a TUN device, and a thread that is woken by one learns of it tens of microseconds later,
 /// or hundreds where a processor had been halted. The program is called for each packet and writes
-/// the time into a word shared with this process, if none is there.
+/// the time into two words shared with this process, into that of the first one if nothing is there.
 #[derive(Debug)]
-pub struct First {
+pub struct Stamps {
     program: OwnedFd,
-    /// Of `length` bytes. It stays mapped while this lives.
-    word: NonNull<AtomicU64>,
+    /// Of `length` bytes. They stay mapped while this lives.
+    words: NonNull<Words>,
     length: usize,
 }
 
-// SAFETY: the mapping belongs to this alone, and is only used as an atomic.
-unsafe impl Send for First {}
+// SAFETY: the mapping belongs to this alone, and is only used as atomics.
+unsafe impl Send for Stamps {}
 
-impl First {
+impl Stamps {
     /// One that watches nothing yet.
     ///
     /// # Errors
     ///
     /// `PermissionDenied` without CAP_BPF and CAP_NET_ADMIN, `InvalidInput` or others where the kernel cannot do it (Linux 5.5
     /// can).
-    pub fn new() -> io::Result<First> {
+    pub fn new() -> io::Result<Stamps> {
         let map = make_map()?;
         let length = rustix::param::page_size();
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping, anywhere; the kernel keeps the map for as long as it is there.
         let address = unsafe { rustix::mm::mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, &map, 0) }?;
-        let word = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        // From here on the mapping ends with `first`, also where the program is refused. Until then the map stands for it.
-        let mut first = First { program: map, word, length };
-        first.program = load(&program(first.program.as_raw_fd()))?;
-        Ok(first)
+        let words = NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        // From here on the mapping ends with `stamps`, also where the program is refused. Until then the map stands for it.
+        let mut stamps = Stamps { program: map, words, length };
+        stamps.program = load(&program(stamps.program.as_raw_fd()))?;
+        Ok(stamps)
     }
 
     /// Watches a device from now on, for as long as that lives.
@@ -76,28 +85,39 @@ impl First {
         check(unsafe { libc::ioctl(tun.fd.as_raw_fd(), TUNSETFILTEREBPF, &program) })
     }
 
-    /// Forgets what came so far.
+    /// The next packet is the first one again.
     pub fn arm(&self) {
-        self.word().store(0, Ordering::Release);
+        self.words().first.store(0, Ordering::Release);
     }
 
-    /// When the first packet came since [`First::arm`], by CLOCK_MONOTONIC; nothing if none has.
+    /// When the first packet came since [`Stamps::arm`], by CLOCK_MONOTONIC; nothing if none has.
     #[must_use]
-    pub fn came(&self) -> Option<Duration> {
-        let at = self.word().load(Ordering::Acquire);
-        (at != 0).then(|| Duration::from_nanos(at))
+    pub fn first(&self) -> Option<Duration> {
+        time(&self.words().first)
     }
 
-    fn word(&self) -> &AtomicU64 {
+    /// When the last packet came, whether before [`Stamps::arm`] or since, by CLOCK_MONOTONIC; nothing if none ever has. No packet that was
+    /// read before this call came later.
+    #[must_use]
+    pub fn last(&self) -> Option<Duration> {
+        time(&self.words().last)
+    }
+
+    fn words(&self) -> &Words {
         // SAFETY: mapped at the begin of a page until this is dropped.
-        unsafe { self.word.as_ref() }
+        unsafe { self.words.as_ref() }
     }
 }
 
-impl Drop for First {
+fn time(word: &AtomicU64) -> Option<Duration> {
+    let at = word.load(Ordering::Acquire);
+    (at != 0).then(|| Duration::from_nanos(at))
+}
+
+impl Drop for Stamps {
     fn drop(&mut self) {
         // SAFETY: mapped by `new`, and no reference to it outlives this.
-        let unmapped = unsafe { rustix::mm::munmap(self.word.as_ptr().cast(), self.length) };
+        let unmapped = unsafe { rustix::mm::munmap(self.words.as_ptr().cast(), self.length) };
         debug_assert!(unmapped.is_ok());
     }
 }
@@ -117,22 +137,24 @@ const fn instruction(code: u8, to: u8, from: u8, offset: i16, constant: i32) -> 
     Instruction { code, registers: from << 4 | to, offset, constant }
 }
 
-/// What is done for each packet: its time is written if none is there, and all of it goes on. Two packets at once on two processors
-/// may both write, some nanoseconds apart.
-fn program(map: i32) -> [Instruction; 9] {
+/// What is done for each packet: its time is written, for the last one's and for the first one's if none is there, and all of it goes on. Two packets at
+/// once on two processors may both write, in either order, some nanoseconds apart.
+fn program(map: i32) -> [Instruction; 10] {
     [
         // r6 = the packet's length, the first word of `struct __sk_buff`: what the device is to keep of it.
         instruction(0x61, 6, 1, 0, 0),
         // r0 = bpf_ktime_get_ns()
         instruction(0x85, 0, 0, 0, KTIME_GET_NS),
-        // r1 = the address of the word, in two halves.
+        // r1 = the address of the words, in two halves.
         instruction(0x18, 1, PSEUDO_MAP_VALUE, 0, map),
         instruction(0x00, 0, 0, 0, 0),
-        // r2 = *r1; if it is not 0, over the next.
-        instruction(0x79, 2, 1, 0, 0),
+        // r1[LAST] = r0
+        instruction(0x7b, 1, 0, LAST, 0),
+        // r2 = r1[FIRST]; if it is not 0, over the next.
+        instruction(0x79, 2, 1, FIRST, 0),
         instruction(0x55, 2, 0, 1, 0),
-        // *r1 = r0
-        instruction(0x7b, 1, 0, 0, 0),
+        // r1[FIRST] = r0
+        instruction(0x7b, 1, 0, FIRST, 0),
         // return r6
         instruction(0xbf, 0, 6, 0, 0),
         instruction(0x95, 0, 0, 0, 0),
@@ -171,7 +193,7 @@ fn make_map() -> io::Result<OwnedFd> {
     let asked = MapCreate {
         kind: MAP_TYPE_ARRAY,
         key_bytes: 4,
-        value_bytes: VALUE_BYTES,
+        value_bytes: size_of::<Words>() as u32,
         entries: 1,
         flags: F_MMAPABLE,
         inner: 0,
@@ -219,22 +241,22 @@ mod tests {
     use crate::netns::Namespace;
 
     #[test]
-    fn the_first_packet_is_stamped_until_one_looks_anew() {
+    fn the_first_packet_is_stamped_until_one_looks_anew_and_the_last() {
         if crate::process::euid() != 0 {
             eprintln!("skipped: namespaces need root");
             return;
         }
-        let first = match First::new() {
-            Ok(first) => first,
+        let stamps = match Stamps::new() {
+            Ok(stamps) => stamps,
             Err(error) => {
                 eprintln!("skipped: this kernel lets no program of eBPF be loaded: {error}");
                 return;
             }
         };
-        let space = Namespace::create(&format!("lh-test-first-{}", std::process::id())).unwrap();
+        let space = Namespace::create(&format!("lh-test-stamps-{}", std::process::id())).unwrap();
         let tested = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let tun = space.run(|| Tun::create("t0")).unwrap();
-            first.watch(&tun).unwrap();
+            stamps.watch(&tun).unwrap();
             let mut ip = Command::new("sh");
             // Without IPv6, whose own packets would be the first ones.
             ip.args([
@@ -249,18 +271,25 @@ mod tests {
                 assert_eq!(socket.send_to(&[7; 100], "10.9.8.2:9").unwrap(), 100);
                 (before, monotonic())
             };
-            first.arm();
-            assert_eq!(first.came(), None);
-            let (before, after) = send();
-            let came = first.came().unwrap();
-            assert!(before <= came && came <= after, "{before:?} {came:?} {after:?}");
+            let is_within = |came: Option<Duration>, (before, after): (Duration, Duration)| {
+                let came = came.unwrap();
+                assert!(before <= came && came <= after, "{before:?} {came:?} {after:?}");
+            };
+            stamps.arm();
+            assert_eq!(stamps.first(), None);
+            let sent = send();
+            is_within(stamps.first(), sent);
+            assert_eq!(stamps.last(), stamps.first(), "a lone one is both");
             sleep(Duration::from_millis(2));
-            send();
-            assert_eq!(first.came(), Some(came), "the second one is not the first");
-            first.arm();
-            let (before, after) = send();
-            let came = first.came().unwrap();
-            assert!(before <= came && came <= after, "{before:?} {came:?} {after:?}");
+            let second = send();
+            is_within(stamps.first(), sent);
+            is_within(stamps.last(), second);
+            stamps.arm();
+            assert_eq!(stamps.first(), None);
+            is_within(stamps.last(), second);
+            let third = send();
+            is_within(stamps.first(), third);
+            is_within(stamps.last(), third);
             // All of every packet has gone on.
             let mut packet = [0; 256];
             for _ in 0..3 {

@@ -35,7 +35,8 @@ test: ## Run all tests, of every crate and of the whole program
 	@echo "==> test: what the tests use, installed where it is not and where that can be done"
 	@scripts/bootstrap || echo "==> test: the tests that need what is missing say so and are skipped"
 	@echo "==> test: unit, property and integration tests of every crate and of the whole program"
-	$(CARGO) test --workspace --no-fail-fast
+	@# With what tests print that pass: a test that is skipped says so there.
+	$(CARGO) test --workspace --no-fail-fast -- --show-output
 
 lint: ## Check the form of the code and clippy's advice; nothing may be left
 	@echo "==> lint: rustfmt and clippy, warnings are errors"

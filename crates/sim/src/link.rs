@@ -75,6 +75,9 @@ impl Shape {
     }
 }
 
+/// Lateness that is nothing special, nanoseconds.
+const USUALLY_LATE: u64 = 50_000;
+
 /// What befell the segments of a departure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -248,6 +251,22 @@ impl Link {
         });
         let flying = self.line.peek().map(|entry| entry.due);
         launched.into_iter().chain(flying).min()
+    }
+
+    /// What leaves next if nothing else happens until it is due: as [`Link::poll`] will give it if it is alone. What is still being serialised is left
+    /// out.
+    ///
+    /// Nothing changes, but what that poll touches has been touched: on a virtual machine whose host takes away memory that was not used for a
+    /// while, each part of it would take 0.1 ms to be there again just when something is due.
+    #[must_use]
+    pub fn preview(&mut self) -> Option<Departure> {
+        let InFlight { due, slot, first, count, fate } = *self.line.peek()?;
+        let last = self.packets.preview_release(slot, u32::from(count));
+        // The buckets of being on time, and of being late as usual.
+        for late in [0, USUALLY_LATE] {
+            self.counters.lateness.record_n(late, std::hint::black_box(0));
+        }
+        Some(Departure { key: self.packets.get(slot).key, first, count, fate, due, last })
     }
 
     /// What a segment that enters the delay line now waits there at least, nanoseconds.

@@ -25,8 +25,8 @@ pub use congestion::{
     set_max_pacing_rate,
 };
 pub use connect::{
-    accept, connect, finish_connect, listen, local_addr, open, peer_addr, shutdown, source_of, start_connect,
-    take_error,
+    accept, connect, finish_connect, listen, local_addr, open, open_icmp, peer_addr, shutdown, source_of,
+    start_connect, take_error,
 };
 pub use handing::{connect_local, inherited_listener, listen_local, recv_message, send_message};
 pub use interface::{interface_of, interfaces};

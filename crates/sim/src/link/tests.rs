@@ -53,6 +53,31 @@ fn shapes_have_their_segments_and_bytes() {
 }
 
 #[test]
+fn what_leaves_next_can_be_seen_before_and_nothing_changes() {
+    let delayed = Direction { delay: Duration::from_millis(1), ..Direction::default() };
+    let mut link = Link::new(&delayed, 1);
+    let seen_and_left = |link: &mut Link| {
+        let before = (link.counters(0), link.poll_timeout());
+        let seen = link.preview().unwrap();
+        assert_eq!((link.counters(0), link.poll_timeout()), before);
+        assert_eq!(link.poll(seen.due), Some(Output::Departure(seen)));
+        (seen.key, seen.first, seen.count, seen.due, seen.last)
+    };
+    assert_eq!(link.preview(), None);
+    link.handle_packet(0, 7, THREE);
+    assert_eq!(seen_and_left(&mut link), (7, 0, 3, 1_000_000, true));
+
+    link.set(1_000_000, &Direction { rate: Some(Rate::gbps(1)), ..delayed });
+    link.handle_packet(1_000_000, 8, THREE);
+    assert_eq!(link.preview(), None, "it is being serialised");
+    assert_eq!(link.poll(1_500_000), None);
+    assert_eq!(seen_and_left(&mut link), (8, 0, 1, 2_012_000, false));
+    assert_eq!(seen_and_left(&mut link), (8, 1, 1, 2_024_000, false));
+    assert_eq!(seen_and_left(&mut link), (8, 2, 1, 2_029_120, true));
+    assert_eq!(link.preview(), None);
+}
+
+#[test]
 fn a_super_packet_leaves_segment_by_segment() {
     let mut link = Link::new(&Direction { delay: Duration::from_millis(1), ..gigabit() }, 1);
     link.handle_packet(0, 7, THREE);

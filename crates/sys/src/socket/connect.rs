@@ -25,6 +25,23 @@ pub fn open(addr: SocketAddr) -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?)
 }
 
+/// A socket that sends ICMP (ICMPv6) messages to `remote` and receives those of it, both from the ICMP header on over IPv6; over IPv4 what is received
+/// begins with the IP header. Nonblocking, closed on exec.
+///
+/// # Errors
+///
+/// `PermissionDenied` without CAP_NET_RAW; `Unsupported` (EAFNOSUPPORT) where the family is turned off; `NetworkUnreachable`.
+pub fn open_icmp(remote: IpAddr) -> io::Result<OwnedFd> {
+    let (family, protocol) = match remote {
+        IpAddr::V4(_) => (AddressFamily::INET, ipproto::ICMP),
+        IpAddr::V6(_) => (AddressFamily::INET6, ipproto::ICMPV6),
+    };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let fd = rustix::net::socket_with(family, SocketType::RAW, flags, Some(protocol))?;
+    rustix::net::connect(&fd, &SocketAddr::new(remote, 0))?;
+    Ok(fd)
+}
+
 /// Connects to `remote` within `timeout`, from `local` if given (port 0: any).
 ///
 /// `prepare` sets options that must be there before the handshake: buffer sizes, congestion

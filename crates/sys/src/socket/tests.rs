@@ -410,3 +410,26 @@ fn flow_labels_are_sent() {
     let fd = open(remote.into()).unwrap();
     assert_eq!(set_flow_label(&fd, remote, LABEL).unwrap(), labelled);
 }
+
+#[test]
+fn an_echo_comes_back() {
+    if crate::process::euid() != 0 {
+        eprintln!("skipped: ICMP sockets need root");
+        return;
+    }
+    // ICMPv6 is summed by the kernel.
+    let echo =
+        |addr: SocketAddr| if addr.is_ipv4() { [8, 0, 0xf7, 0xff, 0, 0, 0, 0] } else { [128, 0, 0, 0, 0, 0, 0, 0] };
+    for addr in loopbacks() {
+        let (header, reply) = if addr.is_ipv4() { (20, 0) } else { (0, 129) };
+        let pipe = open_icmp(addr.ip()).unwrap();
+        assert_eq!(send(&pipe, &echo(addr), false).unwrap(), 8);
+        // Over loopback the echo itself is seen, too.
+        let mut buf = [0; 64];
+        let mut kinds = std::iter::from_fn(|| {
+            wait(&pipe, Interest::READ);
+            Some(recv(&pipe, &mut buf).map(|bytes| (bytes, buf[header])).unwrap())
+        });
+        assert!(kinds.by_ref().take(8).any(|seen| seen == (header + 8, reply)), "{addr}");
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::hint::black_box;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
@@ -148,7 +149,7 @@ impl Lane {
             );
         });
         let rehearsal = Rehearsal::new().inspect_err(|error| {
-            tracing::warn!("no host to rehearse with ({error}): round trips of idle links may be 0.3 ms too long");
+            tracing::warn!("no host to rehearse with ({error}): round trips of idle links may be 0.5 ms too long");
         });
         let count = halves.len();
         let delay = least_delay(&halves);
@@ -267,11 +268,21 @@ impl Lane {
 
     /// Rehearses if it is time for that; when it is to be the next time, later than `now`.
     fn rehearse(&mut self, now: u64, due: Option<u64>) -> Option<u64> {
-        let (rehearsal, released) = (self.rehearsal.as_mut()?, self.pace.last_release());
-        if rehearsal.next(now, released, due)? == now {
-            rehearsal.play(now);
+        let released = self.pace.last_release();
+        if self.rehearsal.as_ref()?.next(now, released, due)? == now {
+            self.rehearse_release();
+            self.rehearsal.as_mut()?.play(now);
         }
-        rehearsal.next(now, released, due)
+        self.rehearsal.as_ref()?.next(now, released, due)
+    }
+
+    /// Does with what leaves next all that is done before it is written, so that what this takes in memory is at hand then.
+    fn rehearse_release(&mut self) {
+        let Some(&Reverse((_, n))) = self.due.peek() else { return };
+        let Some(Departure { key, first, count, fate, .. }) = self.halves[n].link.preview() else { return };
+        if let Ok(cut) = packet::cut(self.store.get(key), first, count, fate, &mut self.scratch) {
+            black_box(cut.payload.first());
+        }
     }
 
     /// When the first packet of a sleep came, if there was one and the kernel can say it.
